@@ -42,10 +42,10 @@ def create_credential(
 ) -> tuple[str, Stored]:
     """Make a token and store its hash with ``store``; return the token and the row."""
     token = generate_token(kind)
-    return token, store(kind=kind, hash=hash_of(token), **values)
+    return token, store(kind=kind, hash=token_hash(token), **values)
 
 
-def hash_of(token: str) -> bytes:
+def token_hash(token: str) -> bytes:
     """Return the SHA-256 of a token; the database stores only this hash."""
     return sha256(token.encode()).digest()
 
@@ -110,14 +110,14 @@ class Usage(NamedTuple):
         )
 
 
-def decisive(windows: list[Window]) -> Window:
-    """Choose the window that X-RateLimit-* shows: the day once it is used up, else the minute."""
+def window_to_show(windows: list[Window]) -> Window:
+    """Choose the window for X-RateLimit-*: the day if its quota is used up, else the minute."""
     first, longest = windows[0], windows[-1]
     return longest if longest.left == 0 else first
 
 
 @lru_cache(maxsize=64)
-def policy(per_minute: int, per_day: int | None) -> str:
-    """Return the header RateLimit-Policy of a plan."""
+def policy_header(per_minute: int, per_day: int | None) -> str:
+    """Return the value of the header RateLimit-Policy for a plan."""
     minute = f'"minute";q={per_minute};w={MINUTE}'
     return minute if per_day is None else f'{minute}, "day";q={per_day};w={DAY}'

@@ -98,7 +98,7 @@ def test_a_credential_reaches_only_its_workspaces_and_the_header_chooses_one_of_
     if not table:
         return
     (a, b, foreign), in_b = table["session"], table["session in B"]
-    assert in_b == ([a, b, foreign] if view.way_out else [b, a, foreign])
+    assert in_b == ([a, b, foreign] if view.ignores_workspace_header else [b, a, foreign])
     assert foreign in ("-", 404), "a foreign workspace"
     if not view.session_only:
         assert table["token"] == [a, b, foreign]
@@ -211,7 +211,7 @@ def test_the_header_does_not_change_the_stored_active_workspace(alice, insert_in
 
 
 def test_only_these_operations_ignore_the_header_workspace_id():
-    assert {view.name for view in views() if view.way_out} == {
+    assert {view.name for view in views() if view.ignores_workspace_header} == {
         "GET /api/me",
         "PATCH /api/me",
         "GET /api/workspaces",
@@ -221,7 +221,7 @@ def test_only_these_operations_ignore_the_header_workspace_id():
     }
 
 
-@by_name([view for view in views() if view.way_out])
+@by_name([view for view in views() if view.ignores_workspace_header])
 def test_operations_that_ignore_the_header_work_for_a_user_who_has_left_the_named_workspace(
     app, connection, cast, initech, insert_into, view
 ):
@@ -286,7 +286,7 @@ def test_the_document_does_not_declare_the_header_for_operations_that_ignore_it(
         if header in operation.get("parameters", ())
     }
     assert "GET /api/tasks/<id:id>" in declared
-    assert {view.name for view in views() if view.way_out} & declared == set()
+    assert {view.name for view in views() if view.ignores_workspace_header} & declared == set()
 
 
 def test_a_token_for_one_workspace_gets_no_response_that_was_stored_for_another_workspace(

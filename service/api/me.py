@@ -9,7 +9,7 @@ from service.callers import CREDENTIALS, SCOPES
 from service.database import db
 from service.database.db import current_state
 from service.http.errors import http_error, invalid_field
-from service.http.gate import way_out
+from service.http.gate import ignores_workspace_header
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent_of_user
@@ -89,7 +89,7 @@ class ChangedMe(NamedTuple):
 
 
 @me.get("/me")
-@way_out
+@ignores_workspace_header
 @response(Me, kind="object")
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
@@ -102,7 +102,7 @@ def get_me() -> Response:
 
 
 @me.patch("/me")
-@way_out
+@ignores_workspace_header
 @arguments(Me(partial=True))
 @idempotent_of_user
 @response(Me, kind="object")

@@ -127,7 +127,7 @@ def create_meeting(meeting: Values) -> Response:
     service sends the event ``meeting.created``.
     """
     created = db.row(Created, "meetings/create", **meeting)
-    webhooks.post_after_commit(created.event_id)
+    webhooks.post_before_response(created.event_id)
     return reply_created(created, "/api/meetings")
 
 
@@ -157,7 +157,7 @@ def update_meeting(changes: Values, id: str) -> Response:
         Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()
     )
     require_match(meeting.matched, meeting.version)
-    webhooks.post_after_commit(meeting.event_id)
+    webhooks.post_before_response(meeting.event_id)
     return reply_one(meeting)
 
 
@@ -177,5 +177,5 @@ def delete_meeting(id: str) -> Response:
     """
     deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)
-    webhooks.post_after_commit(deleted.event_id)
+    webhooks.post_before_response(deleted.event_id)
     return reply(None, 204)

@@ -171,7 +171,7 @@ def create_task(task: Values) -> Response:
     event ``task.created``.
     """
     created = db.row(Created, "tasks/create", **{"due_day": None, **with_due_day(task)})
-    webhooks.post_after_commit(created.event_id)
+    webhooks.post_before_response(created.event_id)
     return reply_created(created, "/api/tasks")
 
 
@@ -204,7 +204,7 @@ def update_task(changes: Values, id: str) -> Response:
         versions=expected_versions(),
     )
     require_match(task.matched, task.version)
-    webhooks.post_after_commit(task.event_id)
+    webhooks.post_before_response(task.event_id)
     return reply_one(task)
 
 
@@ -232,5 +232,5 @@ def delete_task(id: str) -> Response:
     require_match(deleted.matched, deleted.version)
     if not deleted.deletable:
         raise http_error("subtasks_too_large")
-    webhooks.post_after_commit(*deleted.event_ids)
+    webhooks.post_before_response(*deleted.event_ids)
     return reply(None, 204)

@@ -10,7 +10,7 @@ from service.database import db
 from service.database.db import current_state
 from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
-from service.http.gate import session_only, way_out
+from service.http.gate import ignores_workspace_header, session_only
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, reply_secret, response
 from service.http.safe_writes import idempotent_of_user
@@ -71,7 +71,7 @@ class CreatedToken(NamedTuple):
 
 
 @tokens.get("/tokens")
-@way_out
+@ignores_workspace_header
 @session_only("token_for_tokens")
 @response(Token, kind="list", also=(403,))
 def list_tokens() -> Response:
@@ -119,7 +119,7 @@ def create_token(token: Values) -> Response:
 
 
 @tokens.delete("/tokens/<id:id>")
-@way_out
+@ignores_workspace_header
 @session_only("token_for_tokens")
 @idempotent_of_user
 @response(status=204, kind="object")
@@ -133,7 +133,7 @@ def revoke_token(id: str) -> Response:
 
 
 @tokens.delete("/session")
-@way_out
+@ignores_workspace_header
 @session_only("token_for_session")
 @response(status=204, kind="object")
 def end_session() -> Response:

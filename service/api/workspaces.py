@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from service.database import db
 from service.database.statements import to_json
 from service.http.errors import http_error
-from service.http.gate import way_out
+from service.http.gate import ignores_workspace_header
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
@@ -54,7 +54,7 @@ class ChangedWorkspace(NamedTuple):
 
 
 @workspaces.get("/workspaces")
-@way_out
+@ignores_workspace_header
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
     """List all your workspaces

@@ -17,7 +17,14 @@ from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
-from service.callers import OPERATOR, STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
+from service.callers import (
+    OPERATOR,
+    STARTER_PER_MINUTE,
+    Usage,
+    policy_header,
+    token_hash,
+    window_to_show,
+)
 from service.database import db
 from service.database.db import (
     RequestState,
@@ -76,7 +83,7 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
-    workspace_header = None if is_way_out(request) else request.environ.get("HTTP_WORKSPACE_ID")
+    workspace_header = None if ignores_header(request) else request.environ.get("HTTP_WORKSPACE_ID")
     usage = find_and_count(kind, token, workspace_header)
     if usage.user_id is None:
         raise http_error("unauthorized")
@@ -101,20 +108,21 @@ def authenticate_and_count() -> Response | None:
     return None
 
 
-def way_out(view: View) -> View:
-    """Let a view ignore ``Workspace-Id``.
+def ignores_workspace_header(view: View) -> View:
+    """Let the decorated view ignore the header ``Workspace-Id``.
 
-    Such views let a client list its workspaces, or give up its access. They must work even if the
-    client still names a workspace that its user has left.
+    With such views a client lists its workspaces, chooses another one, revokes a token or signs
+    out. They must work even if the client still names a workspace that its user has left.
     """
-    view.__dict__["way_out"] = True
+    view.__dict__["ignores_workspace_header"] = True
     return view
 
 
-def is_way_out(request: Request) -> bool:
+def ignores_header(request: Request) -> bool:
     if "HTTP_WORKSPACE_ID" not in request.environ or not request.endpoint:
         return False
-    return "way_out" in current_application().view_functions[request.endpoint].__dict__
+    view = current_application().view_functions[request.endpoint]
+    return "ignores_workspace_header" in view.__dict__
 
 
 def find_and_count(kind: str, token: str | None, workspace_header: str | None) -> Usage:
@@ -127,7 +135,7 @@ def find_and_count(kind: str, token: str | None, workspace_header: str | None) -
         Usage,
         "gate/authenticate_and_count",
         kind=kind,
-        hash=hash_of(token) if token else None,
+        hash=token_hash(token) if token else None,
         address=client_address(request.remote_addr),
         requested_workspace_id=(
             None if workspace_header is None else fields.uuid_or_nil(workspace_header)
@@ -224,7 +232,7 @@ def reject_cross_origin(request: Request) -> None:
 
 
 def rate_limit_error(usage: Usage) -> HTTPException:
-    window = decisive(usage.windows)
+    window = window_to_show(usage.windows)
     seconds = max(1, window.seconds_left)
     return http_error(
         "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
@@ -232,7 +240,7 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 
 def add_headers(response: Response) -> Response:
-    """Add the request id; unless the path is public, add the limits and who may cache it."""
+    """Add the request id and, unless the path is public, rate limits and rules for caching."""
     headers = gate_headers(current_request(), current_state(), response.status_code)
     response.headers.extend(headers)
     return response
@@ -241,8 +249,8 @@ def add_headers(response: Response) -> Response:
 def uncounted_headers(status: int) -> list[tuple[str, str]]:
     """Return the headers for a request that the gate has not counted.
 
-    Either the database is not available, or the request is a preflight request, or the web server
-    has rejected it.
+    The gate does not count a request if the database is not available, if it is a preflight
+    request, or if the web server has rejected it before Flask saw it.
     """
     return [
         *NOT_SHARED,
@@ -259,7 +267,7 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
     if usage is None:
         return [request_id, *uncounted_headers(status)]
     windows = usage.windows
-    shown = decisive(windows)
+    shown = window_to_show(windows)
     limits = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
     return [
         request_id,
@@ -267,7 +275,7 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
         ("X-RateLimit-Limit", str(shown.quota)),
         ("X-RateLimit-Remaining", str(shown.left)),
         ("X-RateLimit-Reset", str(ceil(shown.ends))),
-        ("RateLimit-Policy", policy(usage.per_minute, usage.per_day)),
+        ("RateLimit-Policy", policy_header(usage.per_minute, usage.per_day)),
         ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
     ]

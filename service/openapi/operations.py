@@ -56,7 +56,7 @@ class Failure(TypedDict):
 
 
 class Examples(NamedTuple):
-    """The examples: by operation, by event, and errors by a name of their own."""
+    """The examples: ``errors`` by name, ``events`` by type, the others by operation."""
 
     paths: dict[str, dict[str, str]]
     requests: dict[str, JSON]
@@ -115,7 +115,7 @@ class Operation:
         operation: JSON = {
             "operationId": self.name,
             "summary": summary,
-            # The line breaks of a docstring are those of the code, so the document drops them.
+            # The docstring is wrapped for the code, so the document drops its line breaks.
             "description": description.replace("``", "`").replace("\n", " "),
             "tags": [tag(self.view).name],
         }
@@ -177,7 +177,8 @@ class Operation:
 
     def workspace_header(self) -> list[str]:
         """Name the header, unless the view does not read it."""
-        unread = getattr(self.view, "by_login_key", False) or getattr(self.view, "way_out", False)
+        markers = "by_login_key", "ignores_workspace_header"
+        unread = any(getattr(self.view, marker, False) for marker in markers)
         return ["Workspace-Id"] if self.gated and not unread else []
 
     def common_headers(self) -> tuple[str, ...]:
@@ -233,7 +234,7 @@ class Operation:
         return sorted(statuses)
 
     def failure(self, status: int, errors: dict[str, Failure], examples: Examples) -> JSON:
-        """Refer to the response of an error; a public operation has one without rate limits."""
+        """Refer to the response of an error; a public operation's response has no rate limits."""
         name = ERRORS[status]
         if self.gated:
             return refer("responses", name)[name]

@@ -77,7 +77,12 @@ def init_app(app: Flask) -> None:
     app.extensions["outbound_slots"] = OutboundSlots(max(1, settings.web_threads // 4))
 
 
-def post_after_commit(*event_ids: str | None) -> None:
+def post_before_response(*event_ids: str | None) -> None:
+    """Remember the events of this request, for the hook ``post_announced``.
+
+    The hook posts them after the view has ended and its changes are committed, and before the
+    response is sent. None stands for a change without an event.
+    """
     current_state().event_ids += filter(None, event_ids)
 
 

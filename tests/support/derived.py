@@ -48,7 +48,7 @@ class View(NamedTuple):
     # Whether a request with a token gets 403.
     session_only: bool
     # Whether the view ignores the header Workspace-Id.
-    way_out: bool
+    ignores_workspace_header: bool
     # It takes the header Idempotency-Key.
     idempotent: bool
 
@@ -100,7 +100,7 @@ def views():
                 documented,
                 tuple(NAME_IN_PYTHON.findall(source)),
                 getattr(view, "session_only", False),
-                getattr(view, "way_out", False),
+                getattr(view, "ignores_workspace_header", False),
                 getattr(view, "idempotent", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
-from service.callers import hash_of
+from service.callers import token_hash
 from service.database.statements import Connection, to_json
 from service.webhooks.secrets import derive_secret, fingerprint
 
@@ -52,8 +52,8 @@ class InitialUser(NamedTuple):
             "email": self.email,
             "role": self.role,
             "workspace_id": self.workspace.id,
-            "token_hash": f"\\x{hash_of(self.token).hex()}",
-            "cookie_hash": f"\\x{hash_of(self.cookie).hex()}",
+            "token_hash": f"\\x{token_hash(self.token).hex()}",
+            "cookie_hash": f"\\x{token_hash(self.cookie).hex()}",
         }
 
 
