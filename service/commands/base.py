@@ -1,4 +1,4 @@
-"""The base of all commands: plain values on stdout, errors in one line on stderr."""
+"""What all commands share: they print plain values to stdout, and an error as a line to stderr."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ from service.settings import InvalidSetting, Settings
 from service.values.fields import camel_case
 from service.values.schemas import flatten
 
-# The errors of a statement in a database that lacks migrations.
+# The errors that statements raise in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
 json_option = click.option(
@@ -56,14 +56,15 @@ def errors_in_one_line() -> Iterator[None]:
 def describe(error: psycopg.Error) -> str:
     """Explain an error in one line.
 
-    The line is the name of the constraint, if that is a sentence; else PostgreSQL's message, with
-    the remedy if one is known.
+    If a constraint with a sentence as its name was violated, the line is this name. If not, it is
+    PostgreSQL's message, followed by the remedy if one is known.
     """
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    # Of several servers, psycopg lists all errors after the last one.
+    # If DATABASE_URL names several servers, the last lines of psycopg's message list the error of
+    # each server.
     each = [line.removeprefix("- ") for line in lines if line.startswith("- host: ")]
     text, known = "; ".join(each) or lines[0], remedy(error)
     return f"{text}: {known}" if known else text
@@ -74,9 +75,10 @@ def describe_invalid(error: ValidationError) -> str:
 
 
 def current_settings() -> Settings:
-    """Return the settings of this run: read once from the environment; raises InvalidSetting.
+    """Return the settings of this run; raises InvalidSetting.
 
-    If the caller of ``main``, or the command itself, has set other settings, return those.
+    The first call reads them from the environment, unless the caller of ``main`` or the command
+    itself has set other settings before.
     """
     root = click.get_current_context().find_root()
     if root.obj is None:
@@ -86,7 +88,7 @@ def current_settings() -> Settings:
 
 
 def connect() -> Connection:
-    """Connect under the name of this command, which pg_stat_activity shows."""
+    """Connect to the database; pg_stat_activity shows the name of this command."""
     context = click.get_current_context()
     name = context.command_path.removeprefix(context.find_root().command_path)
     return pool.connect(current_settings(), name.strip())
@@ -104,7 +106,10 @@ def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Run ``sql/<name>.sql`` and return its only row; raises ClickException(absent) without one."""
+    """Run ``sql/<name>.sql`` and return its only row.
+
+    If there is none, raise ClickException with the message ``absent``.
+    """
     row = row_or_none(kind, name, **values)
     if row is None:
         raise click.ClickException(absent)
@@ -112,7 +117,7 @@ def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:
-    """Load a value as a schema field does; raises ValidationError under ``name``."""
+    """Load a value with a field; a ValidationError calls the value ``name``."""
     try:
         return field.deserialize(value)
     except ValidationError as error:
@@ -134,9 +139,9 @@ def progress(
 ) -> Iterator[Callable[[int], None]]:
     """Show on stderr how many steps are done, if stderr is a terminal.
 
-    The context is a function that takes the number of new steps.
+    The ``with`` statement yields a function; call it with the number of newly completed steps.
     """
-    # A process whose stderr is closed has none.
+    # If the parent has closed stderr, sys.stderr is None.
     if not (shown and sys.stderr and sys.stderr.isatty()):
         yield lambda _: None
         return
@@ -146,7 +151,8 @@ def progress(
         label=label,
         file=sys.stderr,
         show_pos=length is None,
-        # Drawing the line costs more than most steps.
+        # Redraw the line only after a hundredth of the steps, because drawing takes longer than
+        # most steps.
         update_min_steps=max(1, (length or 10_000) // 100),
     ) as bar:
         yield bar.update
@@ -158,7 +164,7 @@ def printable(text: str) -> str:
 
 
 def cell(value: object) -> str:
-    """Show a value in a line: ``-`` for null, commas between the items of a list."""
+    """Format a value for a line: ``-`` for null, commas between the items of a list."""
     if isinstance(value, list):
         value = ",".join(value) or None
     return "-" if value is None else printable(str(value))

@@ -21,7 +21,8 @@ from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 
-# The files of this release. PLACES: where its script `install` puts the files that are not units.
+# DEPLOY: the files of this release for a host. PLACES: where the script `install` puts the files
+# that are not units of systemd.
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = Path("/etc/systemd/system")
 PLACES = {
@@ -30,7 +31,7 @@ PLACES = {
     "journald.conf": Path("/etc/systemd/journald.conf.d/task-service.conf"),
     "nginx.conf": Path("/etc/nginx/conf.d/task-service.conf"),
 }
-# While this unit is installed, systemd makes the listening socket.
+# If this unit is installed, systemd opens the listening socket, instead of the service.
 SOCKET = UNITS / "task-service-web.socket"
 
 
@@ -90,11 +91,11 @@ def findings() -> Iterator[Finding]:
     except WrongEncoding as error:
         yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:
-        # With FATAL, PostgreSQL has rejected the connection. Without it, no PostgreSQL has
-        # answered.
+        # An error with FATAL means that PostgreSQL has rejected the connection. Any other error
+        # means that PostgreSQL has not answered.
         waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "limit", "57P03")
         text = describe(error)
-        # In a URL, a slash ends the password. The other characters break it in some tools.
+        # A slash ends the password in a URL. The other characters break the URL in some tools.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
@@ -104,7 +105,7 @@ def without_effect() -> Iterator[Problem]:
     """Yield a problem for each environment variable that is set but has no effect."""
     for variable, nearest in Settings.misspelled().items():
         yield Problem(f"{variable} is not a setting", f"write {nearest}", "tolerable")
-    # TASK_SERVICE_ENV names another file of settings, for a process that does not use the socket.
+    # A process with TASK_SERVICE_ENV has its own file of settings, and does not use the socket.
     if SOCKET.exists() and not os.environ.get("TASK_SERVICE_ENV"):
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
             address = f"ListenStream of {SOCKET} is the address"
@@ -130,7 +131,7 @@ def family_of(host: str) -> socket.AddressFamily:
 def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:
     reader = Reader(connection, settings)
     server, missing_keys = read_database(reader), read_keys(reader)
-    # Read only to notice a missing function of the schema, which this statement calls.
+    # Only to notice whether a function of the schema is missing: the statement calls one.
     read_webhooks(reader)
     problems = [*server.problems, *read_connections(reader).problems]
     yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)

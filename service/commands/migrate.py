@@ -8,8 +8,9 @@ that requests continue meanwhile:
     One statement that can be repeated, such as ``CREATE INDEX CONCURRENTLY IF NOT EXISTS`` or
     ``ALTER TABLE … VALIDATE CONSTRAINT``.
 ``-- migrate: in batches``
-    One statement that changes at most some thousand rows. It runs until it changes none, each time
-    in its own transaction. ``-- left: SELECT …`` counts the rows that it will change.
+    One statement that changes at most a few thousand rows. It runs again and again, each time in
+    its own transaction, until it changes no row. A comment ``-- left: SELECT …`` gives a query that
+    counts the remaining rows, to show the progress.
 
 A run that ends early, for whatever reason, keeps what it has finished, and the next run continues
 from there.
@@ -34,8 +35,8 @@ from service.settings import Settings
 
 # How long a migration waits for a lock; then it lets the requests that queue behind it proceed.
 LOCK_TIMEOUT = "2s"
-# PAUSE: seconds between two attempts. PATIENCE: seconds after which the command gives up.
-# WATCH_INTERVAL: seconds between two queries for the processes that hold the lock.
+# In seconds: PAUSE between two attempts, PATIENCE until the command gives up, and WATCH_INTERVAL
+# between two queries for the processes that hold the lock.
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 # A migration in batches pauses while a synchronous standby or the archive is further behind.
 BEHIND_BYTES = 256 * 1024 * 1024
@@ -49,20 +50,20 @@ Result = TypeVar("Result")
 
 
 class File:
-    """One migration file: what it runs, how, and the SHA-256 of its text.
+    """A migration file: its statements, the way to run them, and the SHA-256 of the text.
 
-    Raises ClickException if its first line names an unknown way to run.
+    Raises ClickException if the first line names an unknown way to run.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.source = STATEMENTS[f"schema/{name}"].source
         text = self.source.removeprefix(f"/* schema/{name} */ ".encode())
-        # Git may have written the line ends of Windows.
+        # Git for Windows may have written CRLF at the ends of lines.
         self.sha256 = hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest()
         kind, left = KIND.match(text), LEFT.search(text)
         self.kind = kind[1].decode().strip() if kind else None
-        # Counts the rows that a migration in batches has not changed yet.
+        # The query that counts the rows which a migration in batches has not changed yet.
         self.left = left[1] if left else None
         if self.kind not in APPLY:
             raise click.ClickException(
@@ -73,12 +74,12 @@ class File:
 
 class Migration(NamedTuple):
     name: str
-    # Null in a schema that a build before 1.0.0 made.
+    # Null if a build before 1.0.0 has applied the migration.
     sha256: str | None
 
 
 class Comparison(NamedTuple):
-    # How many migrations were applied to the database.
+    # The number of migrations that were applied to the database.
     applied: int
     # The migrations to apply, in order.
     pending: list[str]
@@ -89,7 +90,7 @@ class Comparison(NamedTuple):
 
     @property
     def conflict(self) -> str | None:
-        """Why no migration of this release can be applied, and what to do; None if they can be."""
+        """Why this release must not apply any migration, and what to do; None if it may."""
         if self.changed:
             return (
                 f"the database was made with another text of {', '.join(self.changed)} than this"
@@ -117,9 +118,9 @@ def pending_migrations(connection: Connection) -> list[str]:
 
 
 def compare(connection: Connection) -> Comparison:
-    """Compare the migrations of this release with those that were applied, and their texts."""
+    """Compare the names and texts of this release's migrations with the applied migrations."""
     applied: dict[str, str | None] = {}
-    # Without its table, the command has never run.
+    # If the table is missing, the command has never run on this database.
     with suppress(psycopg.errors.UndefinedTable):
         applied = dict(connection.rows(Migration, "migrate/list", {}))
     known = migrations()
@@ -179,10 +180,10 @@ def _apply(connection: Connection, file: File, settings: Settings) -> bool:
 
 
 def _apply_without_transaction(connection: Connection, file: File, settings: Settings) -> bool:
-    """Run the only statement of a migration, which PostgreSQL refuses within a transaction.
+    """Run the only statement of a migration, which PostgreSQL rejects inside a transaction.
 
-    Unlike other migrations, the statement waits for locks up to PATIENCE seconds: neither its locks
-    nor its waiting block a request.
+    Unlike other migrations, the statement waits up to PATIENCE seconds for a lock, because no
+    request waits for this statement or for its locks.
     """
     if not _is_sole_run(connection, file, settings):
         return False
@@ -191,8 +192,8 @@ def _apply_without_transaction(connection: Connection, file: File, settings: Set
     watch = Watch(settings)
     try:
         with watch.over(connection):
-            # An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index. The repeated
-            # statement would take it for a complete one, because it says IF NOT EXISTS.
+            # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT EXISTS
+            # would take it for a complete index, so drop it first.
             text = file.source.decode()
             for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
                 connection.execute(drop.text.encode())
@@ -204,9 +205,9 @@ def _apply_without_transaction(connection: Connection, file: File, settings: Set
 
 
 def _apply_in_batches(connection: Connection, file: File, settings: Settings) -> bool:
-    """Run the only statement of a migration until it changes no row, with pauses.
+    """Run the only statement of a migration until it changes no row.
 
-    The statement takes at most half of the time, so that requests and autovacuum keep up.
+    Each run is followed by a pause of the same length, so that requests and autovacuum keep up.
     """
     if not _is_sole_run(connection, file, settings):
         return False
@@ -239,9 +240,10 @@ def _record(connection: Connection, file: File) -> None:
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:
-    """Lock other runs out until the connection ends; return False if one has applied the file.
+    """Keep other runs out until the connection ends; return False if one has applied the file.
 
-    Raises ClickException behind a connection pooler, which could pass the lock to another client.
+    Raises ClickException behind a connection pooler, because the pooler could give the session with
+    the lock to another client.
     """
     (backend,) = connection.rows(Backend, "migrate/pid", {})
     if backend.pid != connection.info.backend_pid:
@@ -260,9 +262,10 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
 def _when_unlocked(
     connection: Connection, settings: Settings, attempt: Callable[[], Result]
 ) -> Result:
-    """Run the attempt in a transaction once its locks are free; raises ClickException if they stay.
+    """Run the attempt in a transaction, and repeat it until it gets its locks.
 
-    Between two attempts the requests that wait behind the migration proceed.
+    Raises ClickException after PATIENCE seconds. Between two attempts, the requests that queue
+    behind the migration proceed.
     """
     end = monotonic() + PATIENCE
     watch = Watch(settings)
@@ -279,9 +282,10 @@ def _when_unlocked(
 
 
 def _wait_for_followers(connection: Connection) -> None:
-    """Wait while a synchronous standby or the archive is far behind; raises ClickException.
+    """Wait while a synchronous standby or the archive is more than BEHIND_BYTES behind.
 
-    Without the role pg_read_all_stats PostgreSQL does not tell how far a standby is behind.
+    Raises ClickException after PATIENCE seconds. Without the role pg_read_all_stats, PostgreSQL
+    does not say how far a standby is behind.
     """
     end, said = monotonic() + PATIENCE, ""
     while rows := connection.rows(Text, "migrate/behind", {"allowed_bytes": BEHIND_BYTES}):
@@ -297,7 +301,7 @@ def _wait_for_followers(connection: Connection) -> None:
 
 
 def _say(text: str) -> None:
-    # On a terminal this replaces the line of progress; elsewhere click removes the codes.
+    # On a terminal, the escape codes replace the line of progress. Elsewhere, click removes them.
     click.echo(f"\033[G\033[K{text}", err=True)
 
 
@@ -341,10 +345,11 @@ class Watch:
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: psycopg then cancels the running statement.
+    """Let SIGTERM and SIGHUP interrupt the command as Ctrl-C does.
 
-    If the process just died, the server would continue the statement and keep its locks. A signal
-    that the caller ignores, as nohup does with SIGHUP, stays ignored.
+    On an interrupt, psycopg cancels the running statement. If the process just died, PostgreSQL
+    would continue the statement and keep its locks. A signal that was ignored at the start stays
+    ignored; nohup, for example, makes a command ignore SIGHUP.
     """
 
     def interrupt(_number: int, _frame: object) -> None:

@@ -20,7 +20,7 @@ class ListedPlan(NamedTuple):
 
 
 def quota(text: str) -> int:
-    """Parse a number of requests; the word unlimited is 0. Raises BadParameter."""
+    """Parse a number of requests; raises BadParameter. The word unlimited is parsed as 0."""
     if text == "unlimited":
         return 0
     if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:

@@ -87,7 +87,7 @@ def new_token(
     name: str = "",
     workspace: str | None = None,
 ) -> str:
-    """Create an API token and return its text. The database stores only the SHA-256 of the text.
+    """Create an API token and return its text; the database stores only the SHA-256 of the text.
 
     Raises ClickException if the user does not exist, is deactivated, or is not a member of the
     workspace.

@@ -36,10 +36,11 @@ class ListedUser(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The outcome of deleting a user; a user who is the last owner of a workspace is kept."""
+    """The outcome of deleting a user. The last owner of a workspace cannot be deleted."""
 
     id: str
-    # Slugs of workspaces; empty if the user is deleted.
+    # The slugs of the workspaces whose last owner the user is; if there are none, the user is
+    # deleted.
     last_owner_of: list[str]
 
 

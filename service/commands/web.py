@@ -11,14 +11,15 @@ from service.commands.base import current_settings
 @click.command("web")
 def web() -> None:
     """HOST and PORT set the address. WEB_CONCURRENCY sets the number of processes, WEB_THREADS the
-    number of threads in each. The command becomes gunicorn's master process; on SIGHUP the master
-    starts new workers with the code on the disk.
+    number of threads in each process. The command becomes gunicorn's master process. On SIGHUP, the
+    master replaces its workers by new ones, which load the code from the disk.
     """
     current_settings().require_database()
     if not os.access(".", os.X_OK):
-        # gunicorn changes into the folder in which it was started. If this user may not enter that
-        # folder, such as the home of root, gunicorn would fail.
+        # This user may not enter the current folder, for example the home of root. gunicorn would
+        # fail, because it changes into the folder in which it was started.
         os.chdir("/")
     command = gunicorn.command()
-    # Without PYTHONSAFEPATH, gunicorn's package http would hide Python's package after SIGUSR2.
+    # After SIGUSR2, gunicorn starts itself again as a script, and Python would import from the
+    # script's folder first. There, gunicorn's package http would hide Python's package http.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

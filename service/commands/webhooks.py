@@ -32,7 +32,7 @@ class WebhookLine(NamedTuple):
     events: list[str]
     failing_since: str | None
     disabled_reason: str | None
-    # How many deliveries wait.
+    # The number of waiting deliveries.
     waiting: int
     # Null if nothing waits, or while the webhook is disabled.
     next_attempt_at: str | None
@@ -81,7 +81,7 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     """List the webhooks of the workspace SLUG, oldest first.
 
     Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
-    next attempt, end of the pause after failures, last attempt, its status or error.
+    next attempt, end of the pause after failures, last attempt, status or error of that attempt.
     """
     workspace_id = find_workspace(slug).id
     rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR)
@@ -100,7 +100,7 @@ def find_webhook(id: str) -> FoundWebhook:
 
 
 def values_of(id: str) -> dict[str, object]:
-    """Return the parameters that select a webhook for an operator, whose role is not checked."""
+    """Return the parameters of a statement about a webhook; no role is checked for an operator."""
     return {**OPERATOR, **find_webhook(id)._asdict()}
 
 
@@ -123,8 +123,8 @@ def rotate(id: str) -> None:
 def disable(id: str) -> None:
     """Stop sending to the webhook ID; prints the id.
 
-    Waiting deliveries stay until the webhook is enabled again. Events that occur while it is
-    disabled are never sent to it.
+    Waiting deliveries stay until the webhook is enabled again. Events that occur while the webhook
+    is disabled are never sent to it.
     """
     click.echo(set_enabled(id, False))
 
@@ -186,9 +186,9 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 def redeliver(id: str, failed: bool, since: str | None) -> None:
     """Attempt the delivery ID again; prints the id.
 
-    The worker posts the same bytes again. With --failed, ID is the id of a webhook: all of its
-    failed deliveries are attempted again, and their ids are printed. If the webhook is disabled,
-    the deliveries wait until it is enabled.
+    The worker posts the same bytes again. With --failed, ID is the id of a webhook: the worker
+    attempts all failed deliveries of this webhook again, and the command prints their ids. If the
+    webhook is disabled, the deliveries wait until it is enabled.
     """
     if failed:
         webhook_id = find_webhook(id).id

@@ -92,7 +92,7 @@ def change_plan(slug: str, plan: str) -> None:
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines.
 
-    The command load reads these lines, including ids and times. They are one snapshot of the
+    The command load reads these lines, and keeps ids and times. The lines are one snapshot of the
     workspace: users, members, tasks, meetings, mail, knowledge entries, suggestions and webhooks,
     but no tokens, events or deliveries. The first line has the type export and the last line the
     type end, so that load can reject an export that was cut off.

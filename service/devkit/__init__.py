@@ -1,1 +1,1 @@
-"""The kit of a developer: the command ``dev``, and a PostgreSQL that needs no installation."""
+"""Tools for developers: the command ``dev``, and a PostgreSQL that needs no installation."""

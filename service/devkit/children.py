@@ -24,7 +24,7 @@ PACKAGE = Path(service.__file__).parent
 SPEEDUPS = PACKAGE.with_name("speedups")
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-# Seconds within which the service must answer, and within which a child must end.
+# In seconds: within STARTED the service must answer, and within ENDED a child must end.
 STARTED, ENDED = 15, 5
 # Seconds between two checks of the files, and of the children.
 FILES_INTERVAL, CHILDREN_INTERVAL = 0.5, 0.05
@@ -34,7 +34,7 @@ LIBC = ctypes.CDLL(None)
 
 
 class Interrupt:
-    """Notes the signals that end a command, so that it never ends within a step."""
+    """Notes the signals that end the command; the command checks between two steps for a signal."""
 
     def __init__(self) -> None:
         self.received = False
@@ -57,9 +57,10 @@ def end_with_parent() -> None:
 
 
 class Children:
-    """gunicorn and the worker; leaving the ``with`` block ends both.
+    """The processes gunicorn and worker; leaving the ``with`` block ends both.
 
-    Both inherit the file descriptors ``shared``. With ``at_once``, they are killed with SIGKILL.
+    Both inherit the file descriptors ``shared``. With ``at_once``, SIGKILL ends them, without time
+    to finish their work.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class Children:
         self.close()
 
     def start_web(self, *, app: str = gunicorn.APP) -> None:
-        """Start gunicorn on the first shared socket; until it is ready, connections wait there."""
+        """Start gunicorn on the first shared socket.
+
+        Until gunicorn is ready, connections wait at the socket.
+        """
         options = "--bind", f"fd://{self.shared[0]}", "--log-level", "warning"
         self._start("gunicorn", *gunicorn.command(*options, app=app))
 
@@ -93,13 +97,15 @@ class Children:
     def _start(self, name: str, *command: str) -> None:
         self.running[name] = subprocess.Popen(  # noqa: S603
             command,
-            # Python imports from here first, not from the folder in which the command was started.
+            # Python imports from this folder first, not from the folder in which the user started
+            # the command.
             cwd=PACKAGE.parent,
             env=self.environment,
             stdout=self.log,
             stderr=self.log,
             pass_fds=self.shared,
-            # Ctrl-C in a terminal reaches only this process, which then ends its children.
+            # The children run in other sessions, so Ctrl-C does not reach them. This process gets
+            # the signal, and then ends the children.
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -123,7 +129,7 @@ class Children:
         raise click.ClickException("gunicorn did not start; its messages above say why")
 
     def ended(self) -> str | None:
-        """Describe a child that has ended, if there is one. A negative status is a signal."""
+        """Describe a child that has ended; None if all run. A negative status is a signal."""
         for name, child in self.running.items():
             if child.poll() is not None:
                 return f"{name} has ended with status {child.returncode}"
@@ -138,10 +144,10 @@ class Children:
     def run(self, postgres: Postgres) -> None:
         """Like :meth:`wait`, but replace the children when a file changes.
 
-        Start PostgreSQL again if it ends; raises CannotStart if it does not start.
+        If PostgreSQL ends, start it again; raises CannotStart if it does not start.
         """
-        # Broken code can end a child that is just starting; the next change then starts another
-        # one.
+        # While the code is broken, a child may end. That is no error: the next change of a file
+        # starts new children.
         broken = False
         while not self.interrupt.received:
             sleep(FILES_INTERVAL)
@@ -211,7 +217,10 @@ def announce_migrations(added: set[Path]) -> None:
 
 
 def modification_times() -> dict[Path, int]:
-    """Return the watched files, whose changes restart the service, with their times of change."""
+    """Return the watched files with the times of their last changes.
+
+    A change of any of these files restarts the service.
+    """
     times = {}
     for folder in {PACKAGE, SPEEDUPS, SQL}:
         for path in folder.rglob("*"):

@@ -1,4 +1,4 @@
-"""``dev``: the options of the command. ``local`` runs the service; ``--json`` the test double."""
+"""The options of the command ``dev``; devkit/local.py runs the service."""
 
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +13,7 @@ JSON_OPTION = "--json"
 
 
 class Dev(click.Command):
-    """The command ``dev``. With ``--json`` it becomes the command of the test double instead."""
+    """The command ``dev``. With ``--json`` the command of the test double runs instead."""
 
     def make_context(
         self,
@@ -85,9 +85,9 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
     """Prints the base URL, an API token and a session cookie of the demo owner, and three commands
     to try. Uses its own database, and ignores DATABASE_URL and PGHOST.
 
-    As root, it creates the system user pgserver to run PostgreSQL, and for each checkout a folder
-    /var/lib/task-service-ID of some 40 MB. To remove them, run rm -r on the folder, and userdel
-    pgserver.
+    If you are root, dev creates the system user pgserver to run PostgreSQL, and for each checkout a
+    folder /var/lib/task-service-ID of about 40 MB. To remove them, run rm -r on the folder, and
+    userdel pgserver.
     """
     # Imported late: checking the options and showing --help need no library of the service.
     from service.devkit.local import run

@@ -33,8 +33,8 @@ from service.webhooks import secrets
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
-# A constant, so that the secrets of webhooks stay the same after a restart. They protect only demo
-# data.
+# A constant, so that a restart does not change the secrets of webhooks. The secrets protect only
+# demo data.
 WEBHOOK_KEY = "task-service-dev-for-this-machine-only"
 
 WITHOUT_DOCS = "off: it needs the package flask-swagger-ui, which the extra dev installs"
@@ -87,7 +87,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         postgres.start()
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
-        # From here on, all statements of this command run on this database.
+        # From here on, connect() and query() use this database.
         click.get_current_context().find_root().obj = Settings.read(variables)
         execute("unlimited/drop")
         migrate(current_settings())
@@ -113,7 +113,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children.start_worker()
         token = new_token(OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
         cookie = new_session(OWNER)
-        # Requests that arrive earlier wait at the port.
+        # Requests that arrive before gunicorn is ready wait at the socket.
         children.wait_until_up(address)
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(

@@ -1,4 +1,4 @@
-"""Keep a local run on this machine: its port, its webhooks, and its connections to PostgreSQL."""
+"""Keep a local run on this machine: port, webhooks and connections to PostgreSQL are local."""
 
 import errno
 import os
@@ -9,8 +9,8 @@ import click
 # The hosts that webhooks of a local run may reach.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
-
-# Variables with these prefixes change where and how libpq connects, and how other servers run.
+# The prefixes of environment variables that change where and how libpq connects, and that configure
+# Flask and gunicorn.
 LIBPQ, SERVERS = "PG", ("FLASK_", "GUNICORN_")
 
 

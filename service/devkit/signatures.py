@@ -15,9 +15,10 @@ class Headers(Protocol):
 
 
 def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
-    """Tell whether the secret made ``X-Service-Signature`` and one of ``webhook-signature``.
+    """Return whether ``X-Service-Signature`` and ``webhook-signature`` are signed with the secret.
 
-    After a rotation, ``webhook-signature`` has one signature for each secret.
+    After a rotation, ``webhook-signature`` has a signature for each of the two secrets. One of them
+    must match.
     """
     timestamp = headers.get("webhook-timestamp", "")
     if not re.fullmatch("[0-9]{1,20}", timestamp):

@@ -1,7 +1,8 @@
 """``task-service load``: insert workspaces, users and their objects from files of JSON Lines.
 
-A line is an object with its ``type``, the fields of the API, and the names of its workspace and of
-its users. The API's schemas check the fields. Each file is one transaction.
+Each line is a JSON object. It has a ``type``, the fields of the API, the slug of its workspace, and
+the e-mail addresses or ids of its users. The API's schemas check the fields. Each file is one
+transaction.
 """
 
 import os
@@ -24,8 +25,8 @@ from service.values.fields import Day
 from service.values.strict_json import parse_object
 from service.webhooks.secrets import fingerprints
 
-# The longest line in bytes. The largest object, a completed meeting, has about a million characters
-# of at most six bytes each.
+# The maximum length of a line in bytes. The largest object, a completed meeting, has about a
+# million characters of at most six bytes each.
 MAX_LINE = 2**23
 
 CUT_OFF = (
@@ -87,7 +88,8 @@ def load_file(
             with progress("load", size) as step:
                 return load_lines(settings, file, name, step, match_users=match_users)
     except PermissionError as error:
-        # The wrapper of a deployment runs this as the user of the service, also in root's shell.
+        # In a deployment, a wrapper runs this command as the user of the service, even if root
+        # calls it.
         user = f"the user {os.geteuid()}"
         with suppress(KeyError):
             user = f"the user {getpwuid(os.geteuid()).pw_name}"
@@ -109,8 +111,8 @@ def load_lines(
 ) -> int:
     """Load all lines in one transaction, and return the number of objects.
 
-    Calls ``step`` with the size of each line. Raises ClickException with ``name`` and the number of
-    the first invalid line.
+    Calls ``step`` with the size of each line. If a line is invalid, raises ClickException with
+    ``name`` and the number of the first invalid line.
     """
     try:
         with connect(settings, "load") as connection, connection.transaction():
@@ -122,10 +124,10 @@ def load_lines(
 def read(
     settings: Settings, file: IO[bytes], step: Callable[[int], None]
 ) -> Iterator[tuple[str, Row, int]]:
-    """Yield the type, the checked content and the size of every line; raises InvalidLine.
+    """Yield the type, the checked content and the size of each object; raises InvalidLine.
 
-    An export begins with a line of type export. It ends with a line of type end, which has the
-    number of lines between the two.
+    An export begins with a line of type export, and ends with a line of type end. The line of type
+    end contains the number of lines between the two. Neither of them is an object.
     """
     # How many objects of the current export were read; None outside an export.
     exported: int | None = None
@@ -175,7 +177,10 @@ def read(
 
 
 def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
-    """Begin or end the count of an export at its first or last line; raises ValueError."""
+    """Begin or end the count of exported objects; raises ValueError.
+
+    Returns 0 for the first line of an export, and None for the last one, if its count is right.
+    """
     begins = kind == "export"
     if begins != (exported is None) or document != ({} if begins else {"lines": exported}):
         raise ValueError(CUT_OFF)

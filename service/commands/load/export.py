@@ -1,4 +1,4 @@
-"""Write a workspace as the lines that ``task-service load`` reads, with ids and times."""
+"""``task-service workspace export``: the lines that ``task-service load`` reads."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ from service.database.statements import STATEMENTS, Connection
 
 
 class Exported(NamedTuple):
-    # The JSON of the API; for users and members, which the API shows differently, the JSON of load.
+    # The object as JSON: as the API returns it, but users and members in the form of load, because
+    # the API shows them differently.
     body: str
 
 
@@ -22,9 +23,9 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     """Yield the lines of a snapshot of a workspace, in an order that ``load`` can read.
 
     A line has the members that ``load`` reads, except null ones. The first line says that this is
-    an export, and the last line counts the lines between, so that ``load`` can reject a part of an
-    export. The connection must not be in a transaction. The process holds one object at a time.
-    Raises ClickException if there is no such workspace.
+    an export. The last line has the number of lines between the two, so that ``load`` can reject an
+    export that was cut off. The connection must not be in a transaction. The process holds one
+    object at a time. Raises ClickException if there is no such workspace.
     """
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
     with connection.transaction():

@@ -1,4 +1,7 @@
-"""Store lines: replace names by ids, insert each batch with one statement, find a rejected line."""
+"""Store lines: replace names by ids, insert each batch with one statement, find a rejected line.
+
+A name is the slug of a workspace, or the e-mail address or id of a user.
+"""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,7 +13,7 @@ from service.database.statements import Connection, to_json
 
 Row = dict[str, Any]
 
-# The most rows of one statement: enough that its round trip costs little.
+# The maximum number of rows in one statement. With so many rows, the round trip hardly matters.
 MAX_ROWS = 5000
 
 # The types with an author. The default author is the oldest owner of the workspace. Loading these
@@ -20,12 +23,13 @@ AUTHORED = "task", "meeting"
 # The columns that hold a user, and their names in a line.
 USER_COLUMNS = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
 
-# Errors that a line can cause, unlike a lost connection or a full disk.
+# The errors that the content of a line can cause. Others, such as a lost connection or a full disk,
+# say nothing about a line.
 REJECTIONS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded
 
 
 class InvalidLine(Exception):
-    """The error of one line of a file, as one line of text."""
+    """A line of a file is invalid. The message is a single line of text."""
 
     def __init__(self, line: int, message: object) -> None:
         super().__init__(printable(" ".join(str(message).split())))
@@ -40,7 +44,8 @@ class FoundUser(NamedTuple):
 class Batch:
     """Consecutive lines of one type, for one statement."""
 
-    # A batch with this many bytes of lines is full. The process holds them twice in memory.
+    # A batch with this many bytes of lines is full. Its lines are twice in the memory of the
+    # process.
     MAX_BYTES = 2**22
 
     def __init__(self, kind: str) -> None:
@@ -69,7 +74,8 @@ class Batch:
 def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool) -> int:
     """Insert all batches in order, and return the number of objects.
 
-    ``match_users`` takes users who exist for those of the lines with the same e-mail address.
+    With ``match_users``, a line about a user does not create a user if a user with its e-mail
+    address exists. All lines that refer to this user then refer to the existing user.
     """
     total, versions = 0, []
     # The authors of tasks and meetings, each with the workspace.
@@ -93,19 +99,20 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
         if batch.kind in AUTHORED:
             authors |= {(row["workspace_id"], row["created_by"]) for row in batch.rows}
     connection.run("load/versions", {"rows": to_json(versions)})
-    # At the end, when the members are known.
+    # At the end, because an author is a former member only if no line makes the author a member.
     rows = [{"workspace_id": workspace, "user_id": author} for workspace, author in authors]
     connection.run("load/former_members", {"rows": to_json(rows)})
-    # At the end, because readers of the events wait for the lock of a feed.
+    # At the end, because the statement locks the feeds, and requests for events wait for the lock.
     workspaces = {workspace for workspace, _ in authors}
     connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
     return total
 
 
 def take_existing_users(connection: Connection, batch: Batch, ids: dict[str, str]) -> None:
-    """Give the users of a batch who exist their ids here, and those who refer to them too.
+    """Replace the id of each user who already exists in the database by the existing id.
 
-    ``ids`` has, for the ids of earlier lines, those of the users who exist.
+    Replaces the id in the line of the user, and in all rows of the batch that refer to the user.
+    ``ids`` maps the ids in the file to the existing ids; this function adds the users of the batch.
     """
     if batch.kind == "user":
         emails = [row["email"] for row in batch.rows]
@@ -124,7 +131,7 @@ def take_existing_users(connection: Connection, batch: Batch, ids: dict[str, str
 
 
 class References:
-    """The workspaces and users that the lines of a batch name, by slug, e-mail address or id."""
+    """The workspaces and users that the rows of a batch name, by slug, e-mail address or id."""
 
     def __init__(self, connection: Connection, rows: list[Row]) -> None:
         slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
@@ -158,7 +165,10 @@ class References:
 
 
 def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
-    """Insert rows by one statement; if it is rejected, halve them down to the first invalid one."""
+    """Insert the rows with one statement; raises InvalidLine.
+
+    If PostgreSQL rejects the statement, bisect the rows to find the first invalid one.
+    """
     try:
         with connection.transaction():
             connection.run(f"load/{kind}", {"rows": to_json(rows)})
@@ -171,7 +181,11 @@ def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
 
 
 def rejection(error: psycopg.Error) -> str:
-    """Say why PostgreSQL rejected a line; a constraint's name is a sentence about a field."""
+    """Say why PostgreSQL rejected a line.
+
+    The name of a constraint is a sentence that begins with a field; the message has a colon after
+    the field, like all messages about fields.
+    """
     constraint = error.diag.constraint_name or ""
     if constraint == "members_pkey":
         return "user: is a member of the workspace already"

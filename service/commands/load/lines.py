@@ -1,6 +1,7 @@
-"""The schemas of lines: the API's resources, plus the names of workspaces and users."""
+"""The schemas of lines: the API's resources, but workspaces and users have names instead of ids."""
 
-# A line's field may have another class than the resource's field: lines hold names for ids.
+# A field of a line may have another class than the same field of the resource, because a line has a
+# name where the resource has an id.
 # mypy: disable-error-code="misc, assignment"
 
 import re
@@ -42,7 +43,8 @@ class ExplicitId(Text):
 
     default_error_messages = {"uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"}
 
-    # The service compares cursors and absent ids with these two.
+    # No row may have these two ids. The service uses them as the limits of lists, and instead of
+    # missing ids.
     reserved = NIL_UUID, NIL_UUID.replace("0", "f")
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -71,7 +73,7 @@ class UserRef(Text):
 
 
 class LineTimestamp(Timestamp):
-    """A timestamp, or a day, which begins in UTC: other programs export days."""
+    """A timestamp, or a day, which other programs export; a day means its beginning in UTC."""
 
     def _moment(self, value: object) -> datetime:
         is_day = Day.matches(value)
@@ -79,7 +81,7 @@ class LineTimestamp(Timestamp):
 
 
 class PastTimestamp(LineTimestamp):
-    """A timestamp that an id can be made from, and that is not in the future."""
+    """A timestamp from 1970 until now; ids contain such a timestamp."""
 
     default_error_messages = {"not_before_now": "must be between 1970 and now"}
 
@@ -121,7 +123,7 @@ class CreatedLine(Line):
 
 
 class OwnedLine(Line):
-    """A line of an object in a workspace, which the line names by its slug."""
+    """A line about an object in a workspace; it names the workspace by its slug."""
 
     workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
 
@@ -140,7 +142,7 @@ class UserLine(CreatedLine):
 
 
 class DeletedUserLine(Line):
-    """The id of a user who was deleted, and who is the author of something."""
+    """The id of a deleted user who is the author of a task or a meeting."""
 
     id = ExplicitId(required=True)
     deleted_at = PastTimestamp(load_default=None)
@@ -181,7 +183,7 @@ class SuggestionLine(OwnedLine, CreatedLine, Suggestion):
 
 
 class LoadedWebhook(OwnedLine, CreatedLine, Webhook):
-    """A webhook, and what its secret derives from."""
+    """A webhook, with the number and the key from which its secret is derived."""
 
     secret_number = CountingNumber(load_default=1)
     key_fingerprint = Fingerprint()
@@ -191,7 +193,7 @@ class LoadedWebhook(OwnedLine, CreatedLine, Webhook):
 
 
 class PreviousSecretLine(OwnedLine):
-    """A secret of a webhook that a rotation has replaced, and that signs until it expires."""
+    """The previous secret of a webhook, which signs as well until it expires."""
 
     webhook_id = Id(required=True)
     number = CountingNumber(required=True)
@@ -209,7 +211,7 @@ TYPES: dict[str, Line] = {
     "mail": MailLine(),
     "knowledge": KnowledgeLine(),
     "suggestion": SuggestionLine(),
-    # After the suggestions, which would be announced to them.
+    # After the suggestions, because the service would send events about them to webhooks.
     "webhook": LoadedWebhook(),
     "previous_secret": PreviousSecretLine(),
 }

@@ -28,9 +28,9 @@ from service.commands.status.webhooks import read_deliveries, read_keys, read_ol
     help="Print the figures in the format of Prometheus' textfile collector.",
 )
 def show_status(as_json: bool, as_metrics: bool) -> None:
-    """Prints each problem in a line at the end of the page, with what to do. In JSON, the member
-    "problems" lists them. With --metrics the exit status is always 0, and task_service_problems is
-    their number.
+    """Prints each problem in a line at the end of the page, and says what to do. With --json, the
+    member "problems" lists the problems. With --metrics, task_service_problems is their number, and
+    the exit status is always 0.
     """
     if as_json and as_metrics:
         raise click.UsageError("give either --json or --metrics, not both")
@@ -55,7 +55,7 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
 
 
 def read_sections(reader: Reader) -> list[Section]:
-    """Return all sections in the order of the page, which puts the most urgent problems first."""
+    """Return all sections in the order of the page: the most urgent problems come first."""
     first = [
         read_database(reader),
         read_servers(reader.settings),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from service.commands.status.section import Problem, Reader, Section
 from service.database.remedies import CORRUPTED
 
-# Seconds for which corruption stays a problem.
+# A process that met corruption within this many seconds is a problem.
 HOUR = 3600
 
 
@@ -13,7 +13,7 @@ class Count(NamedTuple):
     # The name and the labels, as Prometheus writes them.
     series: str
     value: float
-    # Seconds since it last grew.
+    # Seconds since the counter last grew.
     seconds: float
 
 

@@ -8,29 +8,27 @@ from service.commands.status.section import GRANT, Problem, Reader, Role, Sectio
 from service.database.remedies import REMEDIES
 from service.version import build
 
-# Seconds from which a figure is a problem.
+# A clock that differs by more than this many seconds is a problem.
 CLOCK = 5
-# The share of the allowed connections from which their number is a problem.
+# If more than this share of the allowed connections is in use, that is a problem.
 CONNECTIONS = 0.8
 STANDBY = (
     "let DATABASE_URL name the primary, or all servers with target_session_attrs=read-write, and"
     " restart web and worker"
 )
-
-
-# From this number, the dead rows of a table are a problem if they outnumber its live rows.
+# If a table has at least this many dead rows, and more dead rows than live ones, that is a problem.
 DEAD_ROWS = 100_000
 
 
 class Vacuum(NamedTuple):
     # Whether autovacuum runs on this server.
     enabled: bool
-    # Of all tables.
+    # The sum over all tables.
     dead_rows: int
-    # The tables for which it is turned off, the statements that turn it on, and the tables that it
-    # does not keep up with.
+    # The tables whose autovacuum is off, and the statements that turn it on.
     disabled: list[str]
     remedies: list[str]
+    # The tables that autovacuum does not keep up with.
     bloated: list[str]
 
 
@@ -93,8 +91,8 @@ def disk_is_full(reader: Reader) -> bool:
 
 def read_connections(reader: Reader) -> Section:
     server, settings = reader.server, reader.settings
-    # How many connections the running processes may open together, if all have the settings of this
-    # host.
+    # The number of connections that the running processes together may open, if the settings of
+    # this host apply to all of them.
     processes = max(reader.count("web"), settings.web_concurrency) + max(reader.count("worker"), 1)
     needed = processes * settings.web_threads
     used, allowed = server.connections_used, server.connections_allowed
@@ -139,8 +137,7 @@ def read_clock(reader: Reader) -> Section:
     if abs(ahead) > CLOCK:
         text = (
             f"the clock of the database differs by {ahead:.1f} s from the clock of this host, so"
-            f" tokens"
-            " and signatures expire at wrong times"
+            " tokens and signatures expire at wrong times"
         )
         problems.append(Problem(text, "run NTP on both"))
     return Section(

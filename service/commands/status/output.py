@@ -10,7 +10,7 @@ from service.commands.status.section import Problem, Section
 from service.values.fields import camel_case
 from service.version import build
 
-# The only metric that has several numbers for the same labels.
+# The only metric with several series per set of labels: buckets, sum and count.
 HISTOGRAM = "request_duration_seconds"
 
 
@@ -34,7 +34,7 @@ def document(sections: Sequence[Section], problems: Sequence[Problem]) -> str:
 
 
 def metrics(sections: Sequence[Section], problems: Sequence[Problem], *, up: bool) -> Iterator[str]:
-    """Yield HELP, TYPE and the number of each metric, as the textfile collector reads them."""
+    """Yield the lines of each metric for the textfile collector: HELP, TYPE and the numbers."""
     helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
     version = f'build_info{{version="{build()}"}}'
     numbers = {"up": float(up), "problems": len(problems), version: 1}

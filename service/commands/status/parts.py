@@ -1,4 +1,4 @@
-"""The columns, indexes and triggers that the migrations create."""
+"""The parts of the schema, which are the columns, indexes and triggers that migrations create."""
 
 import re
 from functools import cache

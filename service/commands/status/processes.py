@@ -5,7 +5,7 @@ from typing import NamedTuple
 from service.commands.status.section import SILENT, Problem, Reader, Section
 from service.version import build
 
-# From this number of seconds, waiting for a standby is a problem.
+# A session that waits longer than this many seconds for a standby is a problem.
 STANDBY = 5
 SILENT_REMEDY = (
     "its log says why; end a frozen process with kill -9, and systemd starts another one; if its"
@@ -25,7 +25,7 @@ class Wait(NamedTuple):
 
 def read_processes(reader: Reader) -> Section:
     if not reader.knows_processes:
-        # Another section says why. The processes may run, so do not report that none does.
+        # Another section says why. Do not report that no process runs, because some may.
         return Section({"processes": reader.processes}, {}, [])
     web, workers = reader.count("web"), reader.count("worker")
     silent = [process for process in reader.processes if process.silent_seconds > SILENT]

@@ -12,7 +12,7 @@ from service.commands.status.section import GRANT, Problem, Reader, Role, Sectio
 from service.database.pool import connect
 from service.settings import Settings
 
-# The states of a standby that a commit waits for.
+# A commit can wait for standbys in these states.
 SYNCHRONOUS = "sync", "quorum"
 ROLES = "primary", "standby", "silent"
 
@@ -24,7 +24,7 @@ class Host(NamedTuple):
     role: str
     # The reason why it is silent.
     error: str | None
-    # The remedy if a setting lets the primary take no writes.
+    # If a setting makes the primary read-only, the remedy.
     read_only: str | None = None
 
 
@@ -32,7 +32,8 @@ class Standby(NamedTuple):
     name: str
     # sync, quorum, potential or async; unknown without the role pg_read_all_stats.
     state: str
-    # How much write-ahead log it has not replayed, and for how long; None if unknown.
+    # How many bytes and seconds the standby is behind in replaying the write-ahead log; None if
+    # unknown.
     behind_bytes: int | None
     behind_seconds: float | None
 
@@ -92,7 +93,7 @@ def read_standbys(reader: Reader) -> Section:
             behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
         lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
     names, needed = synchronous
-    # Standbys that a commit can wait for. A standby in an unknown state counts as one.
+    # The number of standbys that a commit can wait for; a standby in an unknown state may be one.
     connected = sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in found)
     if needed:
         lines.append(("synchronous", f"{names}: a write waits for {needed}"))
@@ -138,7 +139,7 @@ def read_archive(reader: Reader) -> Section:
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
-    """Yield each server of DATABASE_URL: its name, and settings that connect to it alone."""
+    """Yield the name of each server of DATABASE_URL, with settings that connect to this server."""
     parts = conninfo_to_dict(settings.require_database())
     names = [name for name in parts if name in ("host", "hostaddr", "port")]
     lists = {name: str(parts[name]).split(",") for name in names}

@@ -7,8 +7,9 @@ from service.commands.status.section import GRANT, Problem, Reader, Section
 from service.database.remedies import RIGHTS
 from service.database.statements import UnusableObject
 
-# Seconds from which a lock is a problem: LOCK if nobody waits for it, WAITED if somebody does. The
-# statements of the service end after STATEMENT_TIMEOUT.
+# A lock is a problem if a session has waited for it for WAITED seconds, or if its holder has been
+# in the same state for more than LOCK seconds. The service's own statements end after
+# STATEMENT_TIMEOUT.
 LOCK, WAITED = 5, 1
 
 NEWER = "the database has migrations of a newer release, with which this release works"
@@ -17,7 +18,7 @@ CHANGE_BACK = "the schema was changed by hand, so change it back"
 
 
 class Lock(NamedTuple):
-    """The row of a session that blocks others, locks whole tables, or may lock rows while idle."""
+    """A session that blocks others, locks whole tables, or is idle while it may lock rows."""
 
     process: int
     # The application or the role.
@@ -35,7 +36,7 @@ class Lock(NamedTuple):
 
 
 def read_rights(reader: Reader) -> Section:
-    """Read which tables and functions this role may not use, because another role owns them."""
+    """Find the tables and functions that this role may not use, because another role owns them."""
     forbidden = [item for item in reader.unusable if item.owner]
     problems = []
     if forbidden:
@@ -50,7 +51,7 @@ def read_rights(reader: Reader) -> Section:
 
 
 def explain(reader: Reader) -> list[Section]:
-    """Explain which figures of the other sections could not be read; so this must run last."""
+    """Explain why figures of other sections could not be read. Call this after their statements."""
     return [read_schema(reader), read_locks(reader)]
 
 

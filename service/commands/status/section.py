@@ -25,17 +25,17 @@ GRANT = "to see more, GRANT pg_read_all_stats TO the user of DATABASE_URL"
 class Server(NamedTuple):
     name: str
     version: str
-    # True for a standby, which takes no writes.
     standby: bool
-    # True if a transaction may not write, by a setting or on a standby.
+    # True if transactions cannot write, because the server is a standby or because of a setting.
     read_only: bool
     # A Unix time.
     clock: float
     bytes: int
-    # Connections of all databases; those reserved for superusers are not counted.
+    # The clients' connections to all databases of the server.
     connections_used: int
+    # The connections that the server allows, without the ones that it reserves for superusers.
     connections_allowed: int
-    # The process id of the backend; a connection pooler tells its clients another number.
+    # The process id of the backend. Behind a connection pooler, libpq knows another number.
     backend_pid: int
     # CONNECTION LIMIT of the role of this connection; None if it has none.
     connection_limit: int | None
@@ -46,7 +46,8 @@ class Server(NamedTuple):
 
 class Role(NamedTuple):
     standby: bool
-    # What ends the setting that makes a server read-only although it is not a standby.
+    # If a setting makes the server read-only although it is not a standby, the statement or the
+    # change that ends this.
     remedy: str | None
 
 
@@ -58,17 +59,20 @@ class Process(NamedTuple):
     process: str
     # Whether a web process uses the speedups; None for a worker, which has none.
     speedups: bool | None
-    # The sessions that have its name. A connection pooler gives a session the name of its last
-    # client.
+    # The number of sessions with the name of this process. Behind a connection pooler, a session
+    # has the name of its last client.
     connections: int
     started_at: str
-    # Since its last sign of life: it renewed its row, or one of its sessions began or ended a
-    # statement.
+    # The time since the last sign of life. A process gives one when it renews its row, and when one
+    # of its sessions begins or ends a statement.
     silent_seconds: float
 
 
 class Reader:
-    """Reads rows, at first the rows that several sections need; notes what it cannot read."""
+    """Reads the rows of all sections, and notes which statements fail.
+
+    The constructor reads the rows that several sections need.
+    """
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -82,7 +86,8 @@ class Reader:
         (self.server,) = self.rows(Server, "status/server")
         self.clock_ahead = self.server.clock - (before + time()) / 2
         self.processes = self.rows(Process, "status/processes")
-        # Processes report in a table. Without it, or if they cannot write, it is unknown which run.
+        # Each process writes a row into a table. If this table cannot be read, or if the processes
+        # cannot write, it is unknown which processes run.
         self.knows_processes = not (self.unread or self.server.read_only)
         unusable = self.rows(UnusableObject, "status/unusable", **schema_objects())
         hidden = [item for item in unusable if item.kind == "schema"]
@@ -94,7 +99,11 @@ class Reader:
         self.parts = self.read_parts()
 
     def read_parts(self) -> list[Part]:
-        """Read the missing parts; none if whole tables are missing or a newer release migrated."""
+        """Read which parts of the schema are missing.
+
+        Returns none if the parts of this release cannot be compared: whole tables are missing,
+        migrations are pending, or a newer release has migrated the database.
+        """
         found = self.migrations
         if self.unusable or found.pending or found.newer or not found.applied:
             return []
@@ -103,7 +112,7 @@ class Reader:
         return self.rows(Part, "status/parts", **values)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
-        """Read all rows; none if a table is locked or missing, or belongs to another role."""
+        """Read all rows; return none if a table is locked or missing, or if rights are missing."""
         try:
             with self.limits():
                 return self.connection.rows(kind, name, values)
@@ -119,9 +128,10 @@ class Reader:
 
     @contextmanager
     def limits(self) -> Iterator[None]:
-        """Run a transaction with limited waits.
+        """Run a transaction in which statements wait only briefly.
 
-        Without one, PgBouncer would keep these settings.
+        The limits are settings of this transaction. PgBouncer would pass settings of the session on
+        to other clients.
         """
         with self.connection.transaction():
             self.connection.run("status/configure", {})
@@ -138,8 +148,8 @@ class Reader:
 class Problem(NamedTuple):
     text: str
     remedy: str = ""
-    # ``tolerable`` does not prevent a start: the service recovers once it is remedied, or works
-    # without.
+    # A ``tolerable`` problem does not prevent a start: the service recovers when the problem is
+    # solved, or works in spite of it.
     level: Literal["error", "tolerable", "warning"] = "error"
 
     def __str__(self) -> str:
@@ -147,11 +157,11 @@ class Problem(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The part of ``status`` about one subject, in each of its forms."""
+    """The part of ``status`` about one subject, in all forms: JSON, metrics and page."""
 
     # The members of the JSON document: plain values, rows, lists of rows.
     figures: dict[str, object]
-    # The metrics of Prometheus: the end of a name and its number.
+    # The metrics for Prometheus: name without the prefix task_service_, and number.
     metrics: dict[str, float]
     problems: Sequence[Problem]
     # The lines of the page: a name and a text.

@@ -6,7 +6,8 @@ from service.commands.status.section import Problem, Reader, Section
 from service.webhooks.rows import BY_MANAGER, BY_OPERATOR
 from service.webhooks.secrets import MissingKey, fingerprints
 
-# Seconds from which a figure is a problem.
+# A webhook that has failed for more than FAILING seconds is a problem, and so is a row that the
+# worker should have pruned more than UNPRUNED seconds ago.
 FAILING, UNPRUNED = 3600, 3600
 STATES = "enabled", "failing", "disabled"
 # The reasons of webhooks that a person has disabled.
