@@ -14,9 +14,10 @@ dashboard = Blueprint("dashboard", __name__)
 def figures(
     name: str, description: str, counts: dict[str, str], **nested: fields.Nested
 ) -> fields.Nested:
-    """Return a field whose value is an object of counts; ``counts`` describes each of them.
+    """Return a field whose value is an object of counts.
 
-    ``name`` is the name of the object's schema in the document.
+    ``counts`` maps the name of each count to its description. ``name`` is the name of the object's
+    schema in the document.
     """
     members = {count: fields.Integer(description=counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
@@ -61,7 +62,8 @@ class StatsFilter(schemas.Query):
     only_workspace_id = fields.Id(
         data_key="workspaceId",
         load_default=None,
-        description="The workspace to count. Default: the active one. 404 if it is not yours",
+        description="The workspace to count; by default the active one. If you do not belong to it,"
+        " the response is 404",
     )
 
 
@@ -71,8 +73,8 @@ class StatsFilter(schemas.Query):
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 
-    Without ``workspaceId``, this is your active workspace. All counts are from the same moment.
-    ``dueToday`` uses the timezone of the workspace.
+    Without ``workspaceId``, the service counts in your active workspace. All counts are from the
+    same moment. ``dueToday`` uses the timezone of the workspace.
     """
     stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:

@@ -25,7 +25,7 @@ class Attempt(schemas.Resource):
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
-        description="Why there is no status, such as timeout or blocked; null if there is one",
+        description="Why there is no status, such as timeout or blocked; null if there is a status",
     )
     answer = fields.Text(
         200,
@@ -44,7 +44,7 @@ class Delivery(schemas.Resource):
     state = fields.OneOf(
         *STATES,
         schema_name="DeliveryState",
-        description="waiting for an attempt, delivered, or failed: then the service has given up",
+        description="waiting (for an attempt), delivered, or failed (the service has given up)",
     )
     next_attempt_at = fields.Timestamp(
         allow_none=True, description="When the next attempt is due; null if none is planned"
@@ -68,7 +68,7 @@ class DeliveryFilter(schemas.PageQuery):
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:
     """Return the response with one delivery.
 
-    If there is none, raise 403 if the caller's role does not allow it, and NotFound if it does.
+    If there is no delivery, raise 403 for a caller who may not see any, and NotFound for others.
     """
     if delivery is None:
         role_or_none()
@@ -106,8 +106,8 @@ def get_delivery(id: str, delivery: str) -> Response:
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes
 
-    The delivery becomes due now, and the worker sends it. If the webhook is disabled, the worker
-    sends it after somebody has enabled the webhook.
+    The delivery is due immediately, and the worker sends it. If the webhook is disabled, the worker
+    sends the delivery once the webhook is enabled.
     """
     return reply_delivery(
         db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)

@@ -1,7 +1,7 @@
 """The types of events.
 
-docs/specification.md, section 6, requires all but two: ``meeting.updated`` and ``meeting.deleted``
-let a client keep a copy of the meetings.
+docs/specification.md, section 6, requires all of them except ``meeting.updated`` and
+``meeting.deleted``. With these two, a client can keep a copy of the meetings.
 """
 
 from typing import NamedTuple

@@ -14,10 +14,13 @@ from service.values import fields, schemas
 
 NEXT = "The cursor for the next request, even if the page is empty"
 AFTER = (
-    "The nextCursor of an earlier response; opaque. 410 if events after it may be missing. Without"
-    " a cursor, the page is empty and its nextCursor marks the present"
+    "The nextCursor of an earlier response; opaque. If events after it may be missing, the response"
+    " is 410. Without a cursor, the page is empty and its nextCursor marks the present"
 )
-MORE = "True if more events are ready: ask again immediately. If false, wait before you ask"
+MORE = (
+    "True if more events are ready: send the next request immediately. False if not: wait before"
+    " you send the next request"
+)
 
 # The schemas of the events; openapi/events.py describes them.
 EVENT = [{"$ref": f"#/components/schemas/{name}"} for name in ("WorkspaceEvent", "OtherEvent")]
@@ -54,13 +57,13 @@ class EventFilter(schemas.Query):
 
 
 class Feed(NamedTuple):
-    """The row of the feed; ``ready`` is true once every change records an event."""
+    """The feed of the workspace; ``ready`` is true once every change records an event."""
 
     ready: bool
 
 
 class Settled(NamedTuple):
-    """The position up to which the events are final: no transaction can add one there."""
+    """The position up to which no running or future transaction can add an event."""
 
     position: int
 
@@ -72,9 +75,9 @@ def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 
     Without ``after`` the page is empty, and ``nextCursor`` marks the present. Take this cursor
-    first, then list everything once, then poll with ``after``. While ``hasMore`` is true, ask again
-    immediately. No event is missing, and the events of one object come in the order of its
-    versions. If events since the cursor may be missing, the response is 410: take a new cursor
+    first, then list everything once, then poll with ``after``. While ``hasMore`` is true, send the
+    next request immediately. You get every event, and the events of one object come in the order of
+    its versions. If events since the cursor may be missing, the response is 410: take a new cursor
     without ``after``, then list everything.
     """
     if query["after"] is None:
@@ -83,7 +86,8 @@ def list_events(query: Values) -> Response:
             raise http_error("no_workspace")
         if not feed.ready and not db.row_or_none(Feed, "events/wait"):
             raise http_error("unready_feed", retry_after=1)
-    # This is a separate statement, because the page must be read with a later snapshot.
+    # This is a separate statement, because the page must be read with a later snapshot than the
+    # position.
     settled = db.row(Settled, "events/settle").position
     page = db.row_or_none(Body, "events/list", settled=settled, **query)
     if page is None:

@@ -15,9 +15,10 @@ from service.values import fields, schemas
 
 health = Blueprint("health", __name__)
 
-# Seconds. A migration takes seconds as well, so an earlier retry would get the same response.
+# The seconds after which to try again. A migration takes seconds, so an earlier request would get
+# the same response.
 RETRY_AFTER = 5
-# Seconds from the arrival of the request until its response.
+# The time for the response in seconds, from the arrival of the request.
 TIME_LIMIT = 1.9
 
 
@@ -67,7 +68,8 @@ def check_health() -> Response:
     This request is for load balancers. It does not count against a rate limit, and it is answered
     within two seconds.
     """
-    # Load balancers time out sooner than other clients. The limit includes the wait for a thread.
+    # Load balancers wait less long than other clients. The time limit includes the wait for a
+    # thread.
     current_state().deadline = current_state().arrived + TIME_LIMIT
     health = None
     try:
@@ -77,7 +79,8 @@ def check_health() -> Response:
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable:
-        # The table is missing, or its schema is hidden: the next statement finds out which.
+        # The table is missing, or this role may not use its schema. The next statement finds out
+        # which.
         pass
     except psycopg.errors.ReadOnlySqlTransaction:
         raise http_error("read_only", RETRY_AFTER) from None
@@ -88,7 +91,8 @@ def check_health() -> Response:
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if any(item.owner for item in unusable):
         raise http_error("no_rights", RETRY_AFTER)
-    # The command migrate creates this table, so it has never run on this database.
+    # The command migrate creates this table; if it is missing, the command has never run on this
+    # database.
     if any(item.name == "schema_migrations" for item in unusable):
         raise http_error("migrations_pending", RETRY_AFTER)
     if unusable or not health:

@@ -40,8 +40,8 @@ class KnowledgeFilter(schemas.PageQuery):
 def list_knowledge(query: Values) -> Response:
     """List or search the knowledge entries of the active workspace
 
-    Without ``q``, the newest entries come first. With ``q``, the best matches come first, unless
-    more than 5 000 entries match. If they do, the newest of them come first.
+    Without ``q``, the newest entries come first. With ``q``, the best matches come first, but if
+    more than 5 000 entries match, the newest matches come first.
     """
     if query["q"] is None:
         return reply_page(db.row(Page, "knowledge/list", **query))

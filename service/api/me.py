@@ -15,7 +15,7 @@ from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-ACTIVE = "Choose this workspace, one of yours, as the active one"
+ACTIVE = "The id of the workspace to activate; must be one of your workspaces"
 
 me = Blueprint("me", __name__)
 
@@ -81,6 +81,7 @@ class Me(schemas.Resource):
 class ChangedMe(NamedTuple):
     """The row of a change; nothing changes unless ``can_change`` and ``is_member`` are true."""
 
+    # False for a token that can use one workspace only.
     can_change: bool
     # Also true if the request does not choose a workspace.
     is_member: bool
@@ -94,9 +95,9 @@ class ChangedMe(NamedTuple):
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
 
-    ``workspace`` is the active workspace, or null; this operation ignores ``Workspace-Id``.
-    ``limits`` has the same values as the headers of this response, so it includes this request. On
-    a plan without a daily limit, ``day`` is null.
+    ``workspace`` is the active workspace, or null if there is none. This operation ignores the
+    header ``Workspace-Id``. ``limits`` has the same values as the headers of this response, so this
+    request is already counted. On a plan without a daily limit, ``day`` is null.
     """
     return reply_me()
 
@@ -109,11 +110,12 @@ def get_me() -> Response:
 def update_me(changes: Values) -> Response:
     """Choose your active workspace, or change your name
 
-    The next request uses the new workspace. The choice applies to all your sessions and to all API
-    tokens without a workspace, unless a request has the header ``Workspace-Id``. ``limits`` and the
-    headers of this response still describe the previous workspace. All workspaces show your name.
-    If your login page sends names, the next sign-in replaces the name. A token for one workspace
-    can change neither (409). The change sends no event. The service ignores read-only fields.
+    Your next request acts in the new workspace. The choice applies to all your sessions and to all
+    your API tokens without a ``workspaceId``, except for requests with the header ``Workspace-Id``.
+    In this response, ``limits`` and the headers still describe the previous workspace. All
+    workspaces show the new name. If your login page sends names, the next sign-in replaces it. With
+    a token that has a ``workspaceId``, you can change neither (409). The change sends no event. The
+    service ignores read-only fields.
     """
     if not changes:
         return reply_me()

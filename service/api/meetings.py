@@ -27,7 +27,7 @@ from service.values import fields, schemas
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
 UPCOMING = "True: only meetings that start in the future, soonest first"
-ONLY_WORKSPACE = "Only meetings of this workspace. Default: all your workspaces"
+ONLY_WORKSPACE = "Only meetings of this workspace; by default meetings of all your workspaces"
 DAY = "; a day, like 2026-11-20, means its beginning in the active workspace's timezone"
 FROM = f"Only meetings that start at this time or later{DAY}"
 TO = f"Only meetings that start before this time{DAY}"
@@ -149,9 +149,9 @@ def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears a field (RFC 7396)
 
     Absent fields keep their values. A completed meeting stays completed. Only a completed meeting
-    can have ``summary``, ``actionItems`` and ``decisions``. Completing a meeting sends the event
-    ``meeting.completed``, any other change ``meeting.updated``. The service ignores read-only
-    fields.
+    can have ``summary``, ``actionItems`` and ``decisions``. If the request completes the meeting,
+    the service sends the event ``meeting.completed``; for any other change it sends
+    ``meeting.updated``. The service ignores read-only fields.
     """
     meeting = db.row(
         Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()

@@ -29,7 +29,7 @@ class Member(schemas.Resource):
 
 
 class Person(Member):
-    """A member, or a user who has left; of the latter, the service shows only the name."""
+    """A member, or a user who has left; the service shows only the name of a user who has left."""
 
     email = fields.Email(
         dump_only=True,
@@ -56,8 +56,8 @@ class NewMember(Member):
     name = fields.PersonName(
         load_default=None,
         allow_none=False,
-        description="The name of a new user. Default: the part of the address before the @."
-        " An existing user keeps the name",
+        description="The name of a new user; by default the part of the address before the @. An"
+        " existing user keeps their name",
     )
 
 
@@ -79,11 +79,11 @@ def list_members(id: str) -> Response:
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
 
-    If nobody has the address, the service creates the user with ``name``, and this workspace
-    becomes the user's active one. If the operator has switched this off, the response is 404. An
-    existing user keeps name and active workspace. An existing user without an active workspace
-    still has none, and chooses one with PATCH /api/me. Only owners may add owners and admins. The
-    response is 409 if the user is already a member, or is deactivated.
+    If no user has the address, the service creates a user with ``name``, and this workspace becomes
+    the user's active one. If the operator has switched off the creation of users, the response is
+    404 instead. An existing user keeps their name and active workspace. An existing user without an
+    active workspace does not get one, but can choose one with PATCH /api/me. Only owners may add
+    owners and admins. The response is 409 if the user is already a member, or is deactivated.
     """
     with db.transaction():
         created = None
@@ -110,10 +110,9 @@ def add_member(member: Values, id: str) -> Response:
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
-    Use it to show the name of everybody whom an object or an event of the workspace names, in
-    ``createdBy``, ``assigneeId`` or ``actorId``. For a user who has left, every field except
-    ``userId`` and ``name`` is null. The response is 404 for a user who never was a member, and for
-    a deleted user.
+    Use it to show the name of a user whose id is the ``createdBy`` or ``assigneeId`` of an object,
+    or the ``actorId`` of an event. For a user who has left, every field except ``userId`` and
+    ``name`` is null. The response is 404 for a user who was never a member, and for a deleted user.
     """
     return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 
@@ -140,9 +139,9 @@ def remove_member(id: str, member: str) -> Response:
     """Remove a member from a workspace, or leave it yourself
 
     Any member may leave. Only owners and admins may remove others, and only owners may remove
-    owners and admins. The last owner can neither leave nor be removed (409). The user's tasks in
-    the workspace lose their assignee, and the service sends an event for each. The service revokes
-    the user's tokens for the workspace.
+    owners and admins. The last owner can neither leave nor be removed (409). Tasks of the workspace
+    that are assigned to the user lose their assignee, and the service sends an event for each such
+    task. The service revokes the tokens with which the user could use only this workspace.
     """
     return change_member("members/remove", id=id, member_id=member)
 

@@ -15,8 +15,11 @@ from service.http.responses import reply_secret, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-EXPIRES = f"When the session expires. Default: in {SESSION_DAYS} days"
-NAME = "The user's name at your identity provider; it replaces the stored name, and null keeps it"
+EXPIRES = f"When the session expires; by default in {SESSION_DAYS} days"
+NAME = (
+    "The user's name at your identity provider. It replaces the stored name; null keeps the stored"
+    " name"
+)
 
 sessions = Blueprint("sessions", __name__)
 
@@ -57,9 +60,10 @@ def as_user(view: View) -> View:
 def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page
 
-    Requires the `LOGIN_KEY` as bearer token. Anyone with the key can become any user. The response
-    shows the session token once: set it as the cookie `session`. An unknown or deactivated user
-    returns 404. If you send `name`, it becomes the user's name in all workspaces.
+    Requires a key of the setting `LOGIN_KEY` as the bearer token. Anyone who has the key can become
+    any user. The response shows the session token once: set it as the cookie `session`. If the user
+    is unknown or deactivated, the response is 404. If you send `name`, it becomes the user's name
+    in all workspaces.
     """
     secret, created = create_credential(
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session

@@ -17,7 +17,7 @@ suggestions = Blueprint("suggestions", __name__)
 
 
 class Suggestion(schemas.Resource):
-    """A suggestion of the AI. Only the command ``load`` creates suggestions."""
+    """A suggestion by the AI. Only the command ``load`` creates suggestions."""
 
     id = fields.Id(description="The id of the suggestion")
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, **KIND)

@@ -1,8 +1,8 @@
 """Tasks and their subtasks.
 
-The decorators of a view: ``@arguments`` loads the query or the body with the schema.
+Views have these decorators. ``@arguments`` loads the query or the body with the schema.
 ``@idempotent`` runs the view in a transaction if the client has sent an ``Idempotency-Key``.
-``@response`` only documents the response: PostgreSQL writes its JSON, with the function
+``@response`` only documents the response, because PostgreSQL writes its JSON, with the function
 ``task_json`` of sql/schema.
 """
 
@@ -40,7 +40,7 @@ PROJECT = "An id of your choice, for a project that you keep elsewhere"
 PARENT = "The task of which this is a subtask, or null; a subtask cannot have subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
 SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
-SORT = "`dueDate`: soonest first, tasks without a due date last. Default: newest first"
+SORT = "`dueDate`: due soonest first, tasks without a due date last. By default, newest first"
 DUE_DAY = "The day, if dueDate was set to a day; a new timezone of the workspace does not change it"
 COMPLETED = "When the status became done; null if the status is not done"
 
@@ -144,8 +144,9 @@ def list_tasks(query: Values) -> Response:
 
     The list includes subtasks. A task must match all filters. With ``sort=dueDate``, tasks without
     a due date come last. With ``q``, each request searches the newest 10 000 tasks that match the
-    other filters, so a page can be empty although ``nextCursor`` is not null. With ``q`` and
-    ``sort``, only these 10 000 tasks are searched, on all pages together.
+    other filters; the next page continues with older tasks. So a page can be empty although
+    ``nextCursor`` is not null. With ``q`` and ``sort``, all pages together search only the newest
+    10 000 tasks.
     """
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
@@ -209,7 +210,7 @@ def update_task(changes: Values, id: str) -> Response:
 
 
 class Deleted(NamedTuple):
-    """The row of a task after a DELETE; it is deleted only if it is matched and deletable."""
+    """The row of a DELETE; the task is deleted only if ``matched`` and ``deletable`` are true."""
 
     version: int
     matched: bool

@@ -20,7 +20,7 @@ from service.values import fields, schemas
 # to set, because a browser replaces only a cookie of the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
-WORKSPACE = "The only workspace that the token can use; null: it acts in your active workspace"
+WORKSPACE = "The only workspace that the token can use; with null, it acts in your active workspace"
 
 tokens = Blueprint("tokens", __name__)
 
@@ -60,11 +60,13 @@ class NewToken(Token):
 
 
 class CreatedToken(NamedTuple):
-    """The row of a new token; there is no token unless the three conditions are true."""
+    """The row of a new token; without all three conditions, no token is created."""
 
+    # The token expires in the future, or never.
     in_future: bool
+    # The user is a member of the workspace, or the token is for all workspaces.
     is_member: bool
-    # None if the session has just ended.
+    # The user has fewer than 100 tokens. None if the session has just ended.
     has_room: bool | None
     id: str | None
     body: bytes | None
@@ -91,11 +93,12 @@ def list_tokens() -> Response:
 def create_token(token: Values) -> Response:
     """Create an API token for yourself; the response shows it once
 
-    Requires a session, because a leaked token could create others that survive its revocation. Give
-    a program a token with ``workspaceId``. Such a token can see and change this workspace only, and
-    is revoked when you leave it. A token without ``workspaceId`` acts in your active workspace. You
-    can have 100 tokens. If you repeat the request with its ``Idempotency-Key``, ``token`` is null,
-    because the service does not store secrets: revoke that token and create another one.
+    Requires a session, because a leaked token could otherwise create tokens that still work after
+    you have revoked it. Give each program a token with a ``workspaceId``. Such a token can see and
+    change this workspace only, and the service revokes it when you leave the workspace. A token
+    without a ``workspaceId`` acts in your active workspace. You can have 100 tokens. If you repeat
+    the request with its ``Idempotency-Key``, ``token`` is null, because the service does not store
+    secrets: revoke that token and create another one.
     """
     usage = current_state().usage
     secret, created = create_credential(

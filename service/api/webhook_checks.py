@@ -1,4 +1,4 @@
-"""Checks of requests about webhooks: the role, a URL that may be reached, a slot, the key."""
+"""Checks of requests about webhooks: the caller's role, the URL, a free slot, the signing key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,25 +20,29 @@ from service.values import fields
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 
-# LOOK_UP: the seconds within which the host of a new URL must be resolved. The first QUICK_LOOK_UP
-# seconds need no slot.
+# The host of a new URL must be resolved within LOOK_UP seconds. The request needs a slot only after
+# QUICK_LOOK_UP seconds.
 LOOK_UP, QUICK_LOOK_UP = 2, 0.1
-# Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
+# How many seconds a request waits for a slot. With a slot, it may wait for a receiver or a name
+# server.
 SLOT_TIMEOUT = 0.25
-# Seconds after which a client may try again what an operator has to set up first.
+# After how many seconds a client may try again, if an operator has to set something up first.
 RETRY_AFTER = 60
 
 
 class Manager(NamedTuple):
+    """Whether the caller may manage the webhooks of the workspace, and the URL of one of them."""
+
     permitted: bool
     # The URL of the webhook with the ``id``; null if there is none.
     url: str | None
 
 
 def role_or_none(id: str | None = None) -> Manager | None:
-    """Raise 403 unless the caller is an owner or an admin, NotFound if there is no webhook ``id``.
+    """Check the role of the caller, and that the webhook ``id`` exists if an id is given.
 
-    None without a workspace.
+    Raises 403 unless the caller is an owner or an admin, and NotFound without such a webhook.
+    Returns None for a caller without a workspace.
     """
     member = db.row_or_none(Manager, "webhooks/role", id=id)
     if member is not None and not member.permitted:
@@ -49,9 +53,10 @@ def role_or_none(id: str | None = None) -> Manager | None:
 
 
 def require_webhook(row: Row | None) -> Row:
-    """Pass the row of a webhook on; without one, raise 403 for the role, or NotFound.
+    """Return the row of a webhook unchanged; if it is None, raise 403 or NotFound.
 
-    Each statement checks the role itself, so only a request that fails needs a second one.
+    Each statement about a webhook also checks the role of the caller. Only if it returns no row, a
+    second statement finds out why.
     """
     if row is None:
         role_or_none()
@@ -63,8 +68,8 @@ def require_webhook(row: Row | None) -> Row:
 def outbound_call() -> Iterator[None]:
     """Let this request wait for a receiver or a name server, and extend its deadline by the wait.
 
-    It gives its connection back first. Raises 503 if too many threads wait, or another one waits
-    for the same workspace.
+    The request first returns its connection to the pool. Raises 503 if too many threads already
+    wait, or if another request of the same workspace does.
     """
     slots: OutboundSlots = current_application().extensions["outbound_slots"]
     db.release()
@@ -92,8 +97,9 @@ def with_signing_key() -> Iterator[None]:
 def checks_url(view: View) -> View:
     """Like ``idempotent``, but check a new URL first.
 
-    The check runs before the transaction, so that no connection waits for DNS. Its error is raised
-    inside, so that a repeated request still gets its stored response.
+    The check runs before the transaction, so that no connection waits for DNS. If the check fails,
+    its error is raised inside the transaction, so that a repeated request still gets its stored
+    response.
     """
 
     @wraps(view)
@@ -119,8 +125,8 @@ def checks_url(view: View) -> View:
 def check_url(url: str, id: str | None = None) -> None:
     """Raise an error unless the caller may send events to ``url``.
 
-    With ``id`` it is the URL of an existing webhook, and passes if it does not change. The look-up
-    holds no connection of the database.
+    ``id`` is the id of the webhook that gets the URL, or None for a new webhook. A webhook may
+    always keep its URL. During the look-up, the request has no connection to the database.
     """
     member = role_or_none(id)
     if member and member.url == url:
@@ -128,7 +134,7 @@ def check_url(url: str, id: str | None = None) -> None:
     settings = current_settings()
     try:
         try:
-            # Most look-ups end within QUICK_LOOK_UP, and so need no slot.
+            # Most look-ups end within QUICK_LOOK_UP seconds, so they need no slot.
             db.release()
             resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
         except TimeoutError:

@@ -34,7 +34,7 @@ STATES = "enabled", "failing", "disabled"
 
 ALL_EVENTS = "The types of events that the webhook gets; null means all, including future types"
 NEXT_ATTEMPT = (
-    "When the next delivery is due; null if no delivery is waiting, or the webhook is disabled"
+    "When the next delivery is due; null if no delivery is waiting, or if the webhook is disabled"
 )
 GAP_SINCE = (
     "When the webhook was last disabled, or null. Events from then until it was enabled again are"
@@ -64,7 +64,7 @@ class Webhook(schemas.Resource):
         *STATES,
         schema_name="WebhookState",
         dump_only=True,
-        description="The state is failing from a failed attempt until the next success",
+        description="The state is failing from a failed attempt until the next successful one",
     )
     disabled_reason = fields.Text(
         fields.MAX_TITLE,
@@ -108,7 +108,7 @@ class Ping(schemas.Resource):
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
-        description="Why there is no status, such as timeout or blocked; null if there is one",
+        description="Why there is no status, such as timeout or blocked; null if there is a status",
     )
 
 
@@ -150,7 +150,8 @@ def create_webhook(webhook: Values) -> Response:
 def get_webhook(id: str) -> Response:
     """Return a webhook and the state of its deliveries
 
-    The ``ETag`` covers only what you can change. Attempts and waiting deliveries do not change it.
+    The ``ETag`` changes only with what you can change. Attempts and waiting deliveries do not
+    change it.
     """
     webhook = require_webhook(db.row_or_none(One, "webhooks/get", id=id))
     return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
@@ -163,9 +164,9 @@ def get_webhook(id: str) -> Response:
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
-    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps the
-    deliveries that are waiting. ``enabled: true`` or a new URL makes the waiting deliveries due
-    now. The service ignores read-only fields.
+    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps its
+    waiting deliveries. With ``enabled: true`` or a new URL, the waiting deliveries become due
+    immediately. The service ignores read-only fields.
     """
     enabled = changes.pop("enabled", None)
     row = db.row_or_none(
@@ -191,7 +192,7 @@ def update_webhook(changes: Values, id: str) -> Response:
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
 
-    This takes effect immediately: the receiver gets no further request.
+    This takes effect immediately: the receiver gets no more requests.
     """
     row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
     webhook = require_webhook(row)
@@ -206,8 +207,8 @@ def delete_webhook(id: str) -> Response:
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 
-    ``X-Service-Signature`` uses the new secret immediately. For 24 hours, ``webhook-signature``
-    also has a signature that is made with the old secret.
+    ``X-Service-Signature`` is made with the new secret immediately. For 24 hours,
+    ``webhook-signature`` has a signature with the old secret as well.
     """
     # 403 and 404 take precedence over 503.
     role_or_none(id)
@@ -222,9 +223,9 @@ def rotate_secret(id: str) -> Response:
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome
 
-    ``status`` is the status that the receiver returned. If there is none, ``error`` says why. The
-    service does not record pings. A success makes the waiting deliveries due now, unless the
-    webhook is disabled. A failure changes nothing.
+    ``status`` is the status that the receiver returned. If it returned none, ``error`` says why.
+    The service does not record pings. If the ping succeeds, the waiting deliveries become due
+    immediately, unless the webhook is disabled. If the ping fails, nothing changes.
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
     settings = current_settings()

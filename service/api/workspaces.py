@@ -45,7 +45,7 @@ class WorkspaceDetails(Workspace):
 
 
 class ChangedWorkspace(NamedTuple):
-    """The row of a workspace after a PATCH; it changes only if it is permitted and matched."""
+    """The row of a PATCH; the workspace changes only if ``permitted`` and ``matched`` are true."""
 
     body: bytes
     version: int

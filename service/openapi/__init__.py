@@ -1,8 +1,9 @@
 """The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
-``document.json`` and ``description.md`` have the parts that all operations share, ``errors.md``
-lists all errors, ``examples/`` has a file for each resource, with requests to the demo data and
-their responses. The rest comes from the views: their ``arguments``, ``response`` and docstring.
+``document.json`` and ``description.md`` have the parts that all operations share. ``errors.md``
+lists all errors. ``examples/`` has a file for each resource, with requests to the demo data and
+their responses. Everything else comes from the views: from the schemas that ``@arguments`` and
+``@response`` name, and from the docstrings.
 """
 
 import json
@@ -23,7 +24,7 @@ openapi = Blueprint("openapi", __name__)
 
 
 def init_app(app: Flask) -> None:
-    """Serve the document, which the first request for it builds."""
+    """Serve the document; the first request for it builds it."""
     app.extensions["openapi"] = cache(lambda: json.dumps(build(app), indent=1).encode())
     app.register_blueprint(openapi)
     page.init_app(app)

@@ -1,4 +1,4 @@
-"""The part of the document about events: as webhooks, and in the feed. Only webhooks get pings."""
+"""The part of the document about events, in webhooks and in the feed. Only webhooks get pings."""
 
 from service.api.event_types import EVENT_TYPES
 from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
@@ -17,7 +17,7 @@ CHANGED = (
 )
 
 RESPONSES = {
-    "2XX": {"description": "Received. All other responses, including redirects, are failures"},
+    "2XX": {"description": "Received. Any other response, including a redirect, is a failure"},
     "410": {"description": "Gone: the service disables the webhook"},
     "default": {
         "description": "Failed: the service retries later. If the response has Retry-After, the"
@@ -70,15 +70,17 @@ def example_of(name: str, examples: Examples) -> JSON:
 def feed(schemas: Schemas, examples: Examples) -> None:
     """Add the schemas of the events of the feed, and an example of a page.
 
-    The schema for events of later releases has no properties: openapi-typescript makes a type of it
-    that a comparison of ``type`` excludes, so that the comparison narrows ``data``.
+    The schema for events of later releases has no properties. Therefore the type that
+    openapi-typescript makes of it is excluded once a program has compared ``type`` with a known
+    type, and the compiler then knows the type of ``data``.
     """
     examples.responses["listEvents"] = {
         "data": [example_of("meeting.updated", examples)],
         "nextCursor": "4711.5f0d8a1cbe2a4c7e9d3b6f8a0c1e2d4f",
         "hasMore": False,
     }
-    # Not the component: FastMCP does not find a reference below "not".
+    # The values themselves, instead of a reference to the component EventType: FastMCP does not
+    # resolve a reference below "not".
     known = {"enum": [*EVENT_TYPES], "description": "A type of this release"}
     described = {name: event(name, schemas) for name in EVENT_TYPES}
     mapping = {name: schema["$ref"] for name, schema in described.items()}
@@ -108,7 +110,8 @@ def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
             "summary": WEBHOOKS[name],
             "tags": ["webhooks"],
             "security": [],
-            # Without this, openapi-generator makes functions that send events and do not compile.
+            # Without this, openapi-generator would make functions that send events, and that do not
+            # compile.
             "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {"required": True, "content": {"application/json": content}},

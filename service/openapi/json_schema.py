@@ -1,6 +1,7 @@
 """JSON Schema of requests and responses, made from the marshmallow schemas.
 
-Requests are closed: an unknown name is invalid. Responses are open: they may get new members.
+The schema of a request allows no unknown members. The schema of a response does, because later
+releases may add members.
 """
 
 from collections.abc import Iterable
@@ -28,12 +29,12 @@ class Schemas:
         return {"$ref": f"#/components/schemas/{name}"}
 
     def response(self, schema: type[Schema]) -> JSON:
-        """Add the schema of a response and refer to it; only optional fields may be absent."""
+        """Add the schema of a response and refer to it; every field is required unless optional."""
         members = schema().dump_fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
         properties = {str(field.data_key): self.of_response(field) for field in members.values()}
-        # In Go, NewToken is the constructor of a Token.
+        # Generators for Go name the constructor of Token NewToken, so a schema needs another name.
         name = schema.__name__
         name = f"Created{name.removeprefix('New')}" if name.startswith("New") else name
         return self.refer(name, object_of(properties, keys(required)))
@@ -67,9 +68,9 @@ class Schemas:
     def changes(self, schema: Schema) -> JSON:
         """Describe the body of a PATCH: no field is required.
 
-        The properties are those that a client may set, since tools make inputs of them.
-        ``propertyNames`` has the read-only ones too, which the service ignores when an object is
-        sent back whole, and rejects unknown names.
+        ``properties`` has only the fields that a client may set, because tools make inputs of them.
+        ``propertyNames`` allows the read-only fields as well, because a client may send an object
+        back whole; the service ignores these fields, and rejects all other names.
         """
         taken = schema.load_fields.values()
         properties = {str(field.data_key): self.of_request(field) for field in taken}
@@ -77,9 +78,9 @@ class Schemas:
         return {**object_of(properties, []), "propertyNames": {"enum": names}}
 
     def parameter(self, field: AnyField) -> JSON:
-        # A query cannot express null, so the default None is left out.
+        # A query cannot express null, so the document omits the default None.
         schema = self.of_field(field, nullable=False)
-        # The reference page would send an example.
+        # Remove the examples, because the reference page would send one of them.
         schema.pop("examples", None)
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
@@ -98,8 +99,8 @@ class Schemas:
     def of_request_with_default(self, field: AnyField) -> JSON:
         """Describe a field in a request; the description names the field's default.
 
-        From the keyword ``default``, generators of clients would conclude that the field is always
-        present.
+        The schema has no keyword ``default``, because generators of clients would conclude from it
+        that the field is always present.
         """
         default = field.load_default() if callable(field.load_default) else field.load_default
         schema = self.of_request(field)
@@ -127,7 +128,10 @@ class Schemas:
 
 
 def with_nulls(example: object, schema: type[Schema] | None) -> object:
-    """Add the fields to an example, a list of them or a page in which they are null."""
+    """Add the fields that are null to an example, which may be an object, a list or a page.
+
+    The files of examples omit these fields.
+    """
     if isinstance(example, list):
         return [with_nulls(item, schema) for item in example]
     if schema is None or not isinstance(example, dict):

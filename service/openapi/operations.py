@@ -1,4 +1,4 @@
-"""The operations of the published document: the parameters and all responses of each one."""
+"""The operations of the published document, each with its parameters and all its responses."""
 
 import json
 import re
@@ -25,7 +25,7 @@ SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
 
 PATH_ID = "The id of the object. An id that is unknown, malformed or not yours returns 404"
 
-# The schema of this document itself is open: generators of clients need no more.
+# The schema of this document itself allows everything, because generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
 # The component of each error status.
@@ -212,7 +212,7 @@ class Operation:
         return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
     def not_modified(self) -> dict[str, JSON]:
-        """Describe the response 304 if the operation takes If-None-Match, else nothing."""
+        """Describe the response 304; returns nothing unless the operation reads If-None-Match."""
         if "If-None-Match" not in self.request_headers():
             return {}
         headers = refer("headers", *self.common_headers(), "ETag")
@@ -243,7 +243,8 @@ class Operation:
 
 def error_response(status: int, failure: Failure, examples: Examples, *, limited: bool) -> JSON:
     """Describe the response of an error with examples; ``limited`` adds the rate-limit headers."""
-    # The gate does not count a request that did not arrive in time or found no database.
+    # The gate does not count a request that did not arrive in time, or for which there was no
+    # database.
     counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
     limits = (*RATE_LIMIT, *(WINDOWS if counted else ())) if limited else ()
     content = {

@@ -1,6 +1,7 @@
 """The reference page, for development: ``/docs`` shows ``/openapi.json`` and sends requests.
 
-A package of the extra ``dev`` contains all files of the page, so a browser loads them from here.
+A package of the extra ``dev`` contains all files of the page, so a browser loads them from this
+service.
 """
 
 import re
@@ -18,11 +19,11 @@ PAGE = {
     "displayRequestDuration": True,
     "persistAuthorization": True,
     "tryItOutEnabled": True,
-    # By default Swagger UI sends the address of the document to a validator of a third party.
+    # Without this, Swagger UI would send the address of the document to a third party's validator.
     "validatorUrl": None,
 }
 
-# The page may run its own scripts, show its own pictures and call this service; nothing else.
+# The page may run its own scripts, show its own pictures, and call this service, but nothing else.
 POLICY = (
     "default-src 'none'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
@@ -50,7 +51,7 @@ def init_app(app: Flask) -> None:
 
 def add_policy(response: Response) -> Response:
     """Add the Content-Security-Policy, with the hash of each script within the page."""
-    # Files of the package pass through unread.
+    # A response with direct_passthrough is a file of the package, which contains no page.
     scripts = [] if response.direct_passthrough else INLINE_SCRIPT.findall(response.get_data())
     digests = (b64encode(sha256(script).digest()).decode() for script in scripts)
     hashes = "".join(f" 'sha256-{digest}'" for digest in digests)

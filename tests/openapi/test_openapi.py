@@ -259,8 +259,10 @@ def shorten_texts(connection):
         "SELECT table_name AS table, column_name AS column FROM information_schema.columns"
         " JOIN information_schema.tables USING (table_schema, table_name)"
         " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND data_type = 'text'"
-        # Only the service writes the texts of these tables, and all tests share the plans.
-        " AND table_name NOT IN ('webhooks', 'events', 'deliveries', 'attempts', 'plans')"
+        # Only the service writes the texts of these tables. All tests share the plans and the
+        # applied migrations.
+        " AND table_name NOT IN ('webhooks', 'events', 'deliveries', 'attempts', 'plans',"
+        " 'schema_migrations')"
     ).fetchall()
     shortened = set()
     for column in columns:
