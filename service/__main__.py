@@ -5,8 +5,8 @@ from inspect import cleandoc
 
 import click
 
-# The commands in the order of --help. Each has its place below ``service``, and the first sentence
-# of its help; the docstring of the command has the other sentences.
+# The commands in the order of --help: where each is defined below ``service``, and the first
+# sentence of its help. The docstring of the command contains the remaining sentences.
 COMMANDS = {
     "dev": (
         "devkit.dev.dev",
@@ -59,13 +59,13 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """A group that imports a command only when the command is called; ``--help`` imports none."""
+    """A group that imports a command only to run it; ``task-service --help`` imports no command."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """Import a command, and put its sentence from COMMANDS before the rest of its help."""
+        """Import a command, and begin its help with its sentence from COMMANDS."""
         if name not in COMMANDS:
             return None
         place, sentence = COMMANDS[name]
@@ -77,13 +77,13 @@ class Commands(click.Group):
         return command
 
     def invoke(self, context: click.Context) -> object:
-        """Run a command; each error is one line on stderr, with exit status 1."""
+        """Run a command. If it fails, print one line to stderr and exit with status 1."""
         try:
             return super().invoke(context)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception:
-            # Imported late: the libraries that this needs would slow down --help and usage errors.
+            # Imported late, because its libraries would slow down --help and usage errors.
             from service.commands.base import errors_in_one_line
 
             with errors_in_one_line():

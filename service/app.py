@@ -17,8 +17,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings = settings or Settings.read()
     parts = choose_parts(settings)
     app = parts.application(__name__, static_folder=None)
-    # One byte more than MAX_BODY, so that the reader of bodies notices a longer body. No rule
-    # allows OPTIONS, because the gate answers preflight requests.
+    # MAX_CONTENT_LENGTH is one byte more than MAX_BODY, so that the reader of bodies notices a
+    # longer body. No rule allows OPTIONS, because the gate answers preflight requests.
     app.config.update(
         SETTINGS=settings, MAX_CONTENT_LENGTH=settings.max_body + 1, PROVIDE_AUTOMATIC_OPTIONS=False
     )
@@ -33,11 +33,11 @@ def create_app(settings: Settings | None = None) -> Flask:
 
 
 class Parts(NamedTuple):
-    """The classes of which ``speedups`` has faster subclasses.
+    """The two classes that the package ``speedups`` can replace by faster subclasses.
 
-    The faster application also brings faster classes of requests and responses, and its
-    ``add_url_rule`` replaces the reader of a view's arguments. By default the faster classes run,
-    if they are installed. They keep all promises of the plain classes.
+    By default the service uses the faster classes if the package is installed. They keep all
+    promises of the plain classes. The faster application has its own classes of requests and
+    responses, and its ``add_url_rule`` replaces the function that reads a view's arguments.
     """
 
     application: type[Flask] = Flask

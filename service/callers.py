@@ -1,4 +1,4 @@
-"""Callers: their credentials, and the requests that they have made and may make.
+"""Callers: their credentials, and their rate limits.
 
 Source: docs/specification.md, sections 5 (credentials) and 8 (rate limits).
 """
@@ -17,8 +17,7 @@ SCOPES = "read", "write"
 # How long a session lasts unless another time is given.
 SESSION_DAYS = 30
 
-
-# The caller of a statement that an operator or the login page runs: no rights restrict it.
+# The parameters of a statement that an operator or the login page runs. No rights restrict them.
 OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
 
 
@@ -52,25 +51,27 @@ def token_hash(token: str) -> bytes:
 
 # The length of the windows in seconds.
 MINUTE, DAY = 60, 86400
-# The requests a minute on the plan Starter. Its limits apply to callers without a workspace.
+# The limit of the plan Starter, in requests per minute. It also applies to callers without a
+# workspace.
 STARTER_PER_MINUTE = 60
 
 
 class Window(NamedTuple):
-    """One window of a rate limit; ``ends`` is a Unix time."""
+    """One window of a rate limit: the current minute or day of a caller."""
 
     name: str
     quota: int
-    # The requests and the whole seconds that are left.
+    # The number of requests, and of whole seconds, that are left in the window.
     left: int
     seconds_left: int
+    # A Unix time.
     ends: float
 
 
 class Usage(NamedTuple):
-    """The caller of a request and the number of the caller's requests; the row of the gate.
+    """The row of the gate: the caller of a request, and how many requests the caller has sent.
 
-    Without a valid credential ``token_id``, ``user_id``, ``scope`` and ``workspace_id`` are null;
+    Without a valid credential, ``token_id``, ``user_id``, ``scope`` and ``workspace_id`` are null.
     ``workspace_id`` is also null for a user without an active workspace. ``per_day`` is null on a
     plan without a daily limit.
     """
@@ -81,7 +82,8 @@ class Usage(NamedTuple):
     # The only workspace that the token may use; null if it may use all workspaces of its user.
     token_workspace_id: str | None
     scope: str | None
-    # True if the last use of the token was stored more than a minute ago, or never.
+    # True if the service must store this use of the token: it has stored none within the last
+    # minute.
     record_use: bool
     # True if this request is within the limits; then it is counted.
     admitted: bool
@@ -102,7 +104,7 @@ class Usage(NamedTuple):
         return [minute, self._window("day", self.per_day, self.day_count, self.day_ends)]
 
     def _window(self, name: str, quota: int, used: int, ends: float) -> Window:
-        # Not negative, even after an operator has lowered the quota, or the clock of the database
+        # Never negative, even if an operator has lowered the quota, or the clock of the database
         # has been set back.
         left, seconds_left = quota - used, ceil(ends - self.now)
         return Window(

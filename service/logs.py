@@ -1,8 +1,8 @@
 """Logs: one line on stderr for each record and each request, as JSON or as plain text.
 
 In plain text, a traceback follows its line. One handler writes all lines, including the lines of
-libraries; gunicorn's handlers write gunicorn's own lines, in the same format. A line that cannot be
-written is lost, and the response stays the same.
+libraries, but gunicorn's handlers write gunicorn's own lines, in the same format. If a line cannot
+be written, it is lost, and the request continues.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import TextIO
 
 Line = dict[str, object]
 
-# Seconds after which an error that lasts is logged again.
+# An error that keeps occurring is logged again after this many seconds.
 RARE = 60
 # When each text was logged, by ``monotonic()``.
 rarely_logged: dict[str, float] = {}
@@ -69,7 +69,7 @@ class TextFormat(logging.Formatter):
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr. The line of a request bypasses the records of ``logging``.
+    """Writes to stderr. ``write`` writes the line of a request without a record of ``logging``.
 
     Making a record would take seven times as long as writing the line.
     """
@@ -83,7 +83,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         try:
             self.stream.write(self.lines.request(line, ms, request_id) + "\n")
         except (OSError, ValueError):
-            # The request goes on without its line.
+            # The request continues without a line in the log.
             return
 
 
@@ -94,13 +94,13 @@ def timestamp(at: float) -> str:
 
 @lru_cache(maxsize=1)
 def date_and_time(second: int) -> str:
-    """Write the part of a timestamp that lines of one second share."""
+    """Write a timestamp without milliseconds, which all lines of one second share."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @lru_cache(maxsize=2048, typed=True)
 def member(name: str, value: object) -> str:
-    """Write a member of a JSON object; the lines of requests share most of theirs."""
+    """Write a member of a JSON object. It is cached, because many lines have the same members."""
     text = str(value) if type(value) in (int, float) else JSONFormat.encode(value)
     return f'"{name}": {text}'
 
@@ -131,7 +131,10 @@ def configure(name: str) -> LineHandler:
 
 
 def is_rare(text: str) -> bool:
-    """Return whether a text was not logged within the last minute; if so, note that it is now."""
+    """Return whether to log a text, because it was not logged within the last minute.
+
+    If so, remember that the caller logs it now.
+    """
     now = monotonic()
     if now < rarely_logged.get(text, -RARE) + RARE:
         return False

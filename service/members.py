@@ -14,9 +14,11 @@ class AddedMember(NamedTuple):
 
 
 class ChangedMember(NamedTuple):
-    """The row of a change of role or a removal: whether the caller may, and an owner remains."""
+    """The row of a change of role or of a removal; without both conditions, nothing changes."""
 
+    # The caller may change this member.
     permitted: bool
+    # The workspace still has an owner after the change.
     has_owner: bool
-    # The member; null for a removal.
+    # The member as JSON; null after a removal.
     body: bytes | None

@@ -1,4 +1,4 @@
-"""The name of this process in pg_stat_activity, and its log lines at start and stop."""
+"""The name of this process in pg_stat_activity, and its log lines when it starts and stops."""
 
 import os
 
@@ -14,8 +14,8 @@ MAX_APPLICATION_NAME = 63
 def application_name(program: str) -> str:
     """Name this process for pg_stat_activity: program, version, host and process id.
 
-    An example is ``task-service web 1.0.0 host7:4711``. A long host name is cut, so that the
-    process id remains.
+    An example is ``task-service web 1.0.0 host7:4711``. If the name is too long for PostgreSQL, the
+    host name is cut, not the process id.
     """
     name, process = f"task-service {program} {build()} ", f":{os.getpid()}"
     return name + os.uname().nodename[: MAX_APPLICATION_NAME - len(name + process)] + process
@@ -24,8 +24,8 @@ def application_name(program: str) -> str:
 def lifecycle_line(program: str, event: str, settings: Settings) -> str:
     """Return the log line of a program that starts or stops; raises InvalidSetting.
 
-    The line names the host and the database, and says whether a web process uses the speedups.
-    It contains no password and no key; instead of a secret it has the word "set".
+    The line names the database, its host and the changed settings, and says whether a web process
+    uses the speedups. Instead of a secret, it contains the word "set".
     """
     database = conninfo_to_dict(settings.require_database())
     host = database.get("host") or os.environ.get("PGHOST", "localhost")

@@ -1,4 +1,4 @@
-"""Settings, which are read from environment variables and checked once, at startup."""
+"""The settings of the service, read from environment variables and checked once, at the start."""
 
 import difflib
 import os
@@ -15,7 +15,8 @@ from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-# Variables that Heroku, Render and Fly set. There, a router on another machine sends the requests.
+# The platforms Heroku, Render and Fly set these variables. There, requests come from a router on
+# another machine, so the service must listen on all addresses.
 PLATFORMS = {"DYNO", "RENDER", "FLY_APP_NAME"}
 # The minimum length of each key in WEBHOOK_KEY, in characters.
 MIN_KEY = 32
@@ -60,7 +61,7 @@ class CommaSeparated(fields.List[Any]):
         try:
             return tuple(super()._deserialize(items, *args, **kwargs))
         except ValidationError as error:
-            # A list has an error for each item; the message shows only the first.
+            # marshmallow reports an error for each invalid item; the message shows only the first.
             messages = error.messages
             raise ValidationError(
                 next(iter(messages.values())) if isinstance(messages, dict) else messages
@@ -142,8 +143,8 @@ def check_conninfo(text: str) -> None:
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
     """Return the text of a setting; raises InvalidSetting if its file cannot be read.
 
-    A secret can be in a file, as container platforms provide secrets: then ``DATABASE_URL_FILE``,
-    for example, names the file.
+    A secret may be in a file, because container platforms provide secrets as files. For example,
+    ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``.
     """
     variable = item.name.upper()
     text = environment.get(variable)
@@ -159,14 +160,17 @@ def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
 
 
 def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
-    """Declare one setting: its default as text of a variable, its field, and its meaning."""
+    """Declare a setting.
+
+    ``default`` is a text like the text of the variable. ``kind`` is the field that loads the text.
+    """
     metadata = {"default": default, "field": kind, "meaning": meaning, "secret": False, **options}
     return field(metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings. Each is read from the variable of its name in upper case."""
+    """All settings. The variable of a setting has the name of the setting in upper case."""
 
     database_url: str | None = setting(
         None,
@@ -264,7 +268,7 @@ class Settings:
     )
 
     def require_database(self) -> str:
-        """DATABASE_URL; raises InvalidSetting if it is not set."""
+        """Return DATABASE_URL; raises InvalidSetting if it is not set."""
         if not self.database_url:
             raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
@@ -273,7 +277,7 @@ class Settings:
         return self.database_url
 
     def require_webhook_key(self) -> str:
-        """The newest key of WEBHOOK_KEY; raises InvalidSetting if it is not set."""
+        """Return the newest key of WEBHOOK_KEY; raises InvalidSetting if the setting is not set."""
         if not self.webhook_key:
             raise InvalidSetting(
                 "WEBHOOK_KEY is not set: the secrets of webhooks are derived from it;"
@@ -283,19 +287,20 @@ class Settings:
 
     @property
     def uses_speedups(self) -> bool:
-        """Whether SPEEDUPS is on and the package ``speedups`` is installed."""
-        # Git leaves a folder without code when it deletes a package. Such a folder has no origin.
+        """True if SPEEDUPS is on and the package ``speedups`` is installed."""
+        # When Git deletes a package, it can leave a folder without code. Python finds such a folder
+        # as a namespace package, which has no location.
         found = find_spec("speedups") if self.speedups else None
         return found is not None and found.has_location
 
     @property
     def login_keys(self) -> list[str]:
-        """The keys of LOGIN_KEY; empty if it is not set."""
+        """The keys of LOGIN_KEY; empty if the setting is not set."""
         return split_keys(self.login_key) if self.login_key else []
 
     @property
     def webhook_keys(self) -> list[str]:
-        """The keys of WEBHOOK_KEY, newest first; empty if it is not set."""
+        """The keys of WEBHOOK_KEY, newest first; empty if the setting is not set."""
         return split_keys(self.webhook_key) if self.webhook_key else []
 
     @classmethod
@@ -304,7 +309,10 @@ class Settings:
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that differ from their defaults; for a secret the value is "set"."""
+        """Return the variables whose values differ from the defaults, with their values.
+
+        Instead of a secret, the value is the word "set".
+        """
         variables = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()

@@ -13,7 +13,7 @@ BUILT_FROM = "built_from.txt"
 
 @cache
 def version() -> str:
-    """The version of the package, even in a checkout where only its libraries are installed."""
+    """The version of the package, even in a checkout in which the package is not installed."""
     try:
         return metadata.version("task-meeting-workspace-service")
     except metadata.PackageNotFoundError:
@@ -30,7 +30,7 @@ def build() -> str:
 
 
 def commit() -> str | None:
-    """Find the commit that this package was built from, or that its checkout is at."""
+    """Find the commit from which this package was built, or the current commit of the checkout."""
     package = Path(__file__).parent
     with suppress(OSError):
         return package.joinpath(BUILT_FROM).read_text(encoding="ascii").strip()

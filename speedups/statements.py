@@ -23,7 +23,7 @@ READ_ONLY = b"25006"
 
 
 class Prepared:
-    """What libpq needs to prepare and run a statement."""
+    """The arguments with which psycopg calls libpq to prepare and run a statement."""
 
     def __init__(self, name: str) -> None:
         statement = STATEMENTS[name]

@@ -26,7 +26,8 @@ CORRUPTED = (
     " REINDEX an index; for a table restore a backup: docs/operations.md, The bad night"
 )
 
-# The keys are SQLSTATEs, or our own names for errors without one. None: there is no connection.
+# The remedy of each SQLSTATE, or of an error without one, for which this module has a name. None is
+# the key for the remaining errors without a SQLSTATE: there is no connection.
 REMEDIES = {
     None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
@@ -66,8 +67,8 @@ REMEDIES = {
     ),
     "57P03": "wait until PostgreSQL has started",
 }
-# For an error while connecting, libpq reports no SQLSTATE but only a text; with several servers,
-# the texts of all of them.
+# If a connection fails, libpq reports only a text and no SQLSTATE. If DATABASE_URL names several
+# servers, the text contains the errors of all servers. These patterns tell the errors apart.
 TEXTS = {
     "standby": r"session is read-only|in hot standby mode",
     "limit": r"too many connections for (role|database)",
@@ -84,16 +85,17 @@ TEXTS = {
 
 
 def kind_of(error: psycopg.Error) -> str | None:
+    """Return the key of REMEDIES for an error."""
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
     kind = next(found, None)
-    # The connection limit of a role has the same SQLSTATE as the limit of the server, but another
-    # remedy.
+    # If a role has reached its connection limit, the SQLSTATE is the same as for the limit of the
+    # server, but the remedy is different.
     return kind if kind == "limit" else error.sqlstate or kind
 
 
 def remedy(error: psycopg.Error) -> str | None:
-    """Return what an operator can do about this error, or None if that is unknown."""
+    """Return what an operator can do about this error, or None if no remedy is known."""
     if error.sqlstate is None and not isinstance(error, psycopg.OperationalError):
         return None
     return REMEDIES.get(kind_of(error))
