@@ -6,12 +6,12 @@ filter, a test fails and names the file of that statement.
 
 import json
 import os
-import re
 import subprocess
 import sys
 
 import pytest
-from support.project import PROJECT, copy_project
+from support.project import copy_project
+from support.recipes import NEW, add_a_field, change, create
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
@@ -23,57 +23,6 @@ TESTS = """
 """
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 PYTEST += [f"tests/{name}.py" for name in TESTS.split()]
-NEW = f"{max(int(path.name[:4]) for path in PROJECT.glob('sql/schema/*.sql')) + 1:04}"
-
-
-def change(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text, f"{path} has changed: the recipe does not fit"
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def create(path, content):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-
-
-def function(name):
-    """Return the newest definition of a function in sql/schema."""
-    schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
-    found = re.findall(rf"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION {name}\(.*?^\$\$;\n)", schema)
-    return f"CREATE OR REPLACE {found[-1]}"
-
-
-VERSION = "    version = fields.Integer(min=1, description=fields.VERSION)\n"
-LOCATION = (
-    "    location = fields.Text(\n"
-    '        500, allow_none=True, load_default=None, description="Where it takes place"\n'
-    "    )\n"
-)
-
-
-def add_a_field(folder):
-    change(folder / "service/api/meetings.py", VERSION, VERSION + LOCATION)
-    create(
-        folder / f"sql/schema/{NEW}-locations.sql",
-        "-- Meetings have a location.\n\n"
-        "ALTER TABLE meetings ADD COLUMN location text\n"
-        '    CONSTRAINT "location must have at most 500 characters"\n'
-        "    CHECK (length(location) <= 500);\n\n"
-        'ALTER TYPE meeting_document ADD ATTRIBUTE "location" text;\n\n'
-        + function("meeting_json").replace(
-            "meeting.version\n", "meeting.version,\n                   meeting.location\n"
-        ),
-    )
-    statement = folder / "sql/meetings/create.sql"
-    change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")
-    change(statement, "%(notes)s::text,", "%(notes)s::text,\n               %(location)s::text,")
-    stored = "notes = (after).notes,"
-    change(folder / "sql/meetings/update.sql", stored, f"{stored} location = (after).location,")
-    statement = folder / "sql/load/meeting.sql"
-    change(statement, "agenda, notes,\n", "agenda, notes,\n           location,\n")
-    change(statement, "       item.notes,", "       item.notes,\n       item.location,")
-
 
 PLATFORM = """    platform = fields.OneOf(
         *PLATFORMS, schema_name="Platform", load_default=None, description="Where they take place"
