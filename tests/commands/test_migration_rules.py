@@ -20,7 +20,7 @@ from service.database.statements import STATEMENTS, Statement, migrations
 LEFT_OUT = (
     "require-lock-timeout,require-statement-timeout,prefer-robust-stmts,prefer-bigint-over-int,"
     "prefer-bigint-over-smallint,prefer-text-field,ban-create-domain-with-constraint,"
-    "prefer-identity,ban-char-field"
+    "prefer-identity,ban-char-field,ban-alter-domain-with-add-constraint"
 )
 
 # Lists the locks that this transaction holds on tables that it has not created itself.
@@ -34,6 +34,13 @@ LOCKS = """
        AND lock.relation::regclass::text <> ALL (%s)
        AND lock.mode <> 'AccessShareLock'
      ORDER BY 1, 2
+"""
+# Lists the tables with their files, and the constraints of these tables that PostgreSQL has checked
+# for all rows.
+FILES = "SELECT oid::regclass::text, pg_relation_filenode(oid) FROM pg_class WHERE relkind = 'r'"
+CHECKED = """
+    SELECT conrelid::regclass::text, conname FROM pg_constraint
+     WHERE convalidated AND contype IN ('c', 'f') AND conrelid <> 0
 """
 TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
 
@@ -78,10 +85,20 @@ def faults(source, connection, folder):
 
 def faults_of_locks(source, connection):
     old = {name for (name,) in connection.execute(TABLES).fetchall()}
+    files, checked = (connection.execute(query).fetchall() for query in (FILES, CHECKED))
     with connection.transaction(force_rollback=True):
         connection.execute(source)
+        files_after, checked_after = (
+            connection.execute(query).fetchall() for query in (FILES, CHECKED)
+        )
         new = [name for (name,) in connection.execute(TABLES).fetchall() if name not in old]
         locks = connection.execute(LOCKS, [new]).fetchall()
+    for table, _ in {*files_after} - {*files}:
+        if table in old:
+            yield f"it rewrites {table}, as a column of a domain with a CHECK does"
+    for table, _ in {*checked_after} - {*checked}:
+        if table in old:
+            yield f"it reads all rows of {table} to check them: NOT VALID, and VALIDATE in a file"
     blocked = sorted({table for table, mode in locks if mode == "AccessExclusiveLock"})
     if len(blocked) > 1:
         yield f"one transaction locks one old table, not {' and '.join(blocked)}: use a file each"
@@ -105,6 +122,11 @@ GOOD = {
     """,
     "a constraint that is validated later": b"""
         ALTER TABLE tasks ADD CONSTRAINT "title must not be x" CHECK (title <> 'x') NOT VALID;
+    """,
+    "a column of a new domain": b"""
+        CREATE DOMAIN task_place AS text;
+        ALTER TABLE tasks ADD COLUMN place task_place;
+        ALTER DOMAIN task_place ADD CONSTRAINT "place must not be x" CHECK (value <> 'x') NOT VALID;
     """,
     "its validation": b"""-- migrate: without a transaction
         ALTER TABLE tasks VALIDATE CONSTRAINT "title must not be x";
@@ -137,6 +159,15 @@ BAD = {
         b"""ALTER TABLE tasks ADD CONSTRAINT "x" CHECK (title <> 'x');""",
         "By default new constraints require a table scan and block writes to the table while"
         " that scan occurs.",
+    ),
+    "a column with a CHECK reads the whole table": (
+        b"ALTER TABLE tasks ADD COLUMN place text CHECK (place <> 'x');",
+        "it reads all rows of tasks to check them: NOT VALID, and VALIDATE in a file",
+    ),
+    "a column of a domain with a CHECK rewrites the whole table": (
+        b"""CREATE DOMAIN task_place AS text CHECK (value <> 'x');
+        ALTER TABLE tasks ADD COLUMN place task_place;""",
+        "it rewrites tasks, as a column of a domain with a CHECK does",
     ),
     "a backfill in one transaction": (
         b"UPDATE tasks SET title = 'x';",
