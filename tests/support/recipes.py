@@ -44,7 +44,8 @@ def add_a_field(folder):
         "-- Meetings have a location.\n\n"
         "ALTER TABLE meetings ADD COLUMN location text;\n\n"
         "ALTER TABLE meetings\n"
-        f'    ADD CONSTRAINT "{TOO_LONG}" CHECK (length(location) <= 500) NOT VALID;\n\n'
+        f'    ADD CONSTRAINT "{TOO_LONG}"\n'
+        "    CHECK (length(location) <= 500) NOT VALID;\n\n"
         'ALTER TYPE meeting_document ADD ATTRIBUTE "location" text;\n\n'
         + function("meeting_json").replace(
             "meeting.version\n", "meeting.version,\n                   meeting.location\n"
@@ -53,6 +54,7 @@ def add_a_field(folder):
     create(
         folder / f"sql/schema/{NEXT + 1:04}-checked-locations.sql",
         "-- migrate: without a transaction\n"
+        "-- Check the locations of old meetings.\n"
         f'ALTER TABLE meetings VALIDATE CONSTRAINT "{TOO_LONG}";\n',
     )
     statement = folder / "sql/meetings/create.sql"
