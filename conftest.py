@@ -1,4 +1,4 @@
-"""What all tests share: which tests run, in how many processes, and a real PostgreSQL."""
+"""For all tests: choose which tests run and in how many processes, and provide a PostgreSQL."""
 
 import os
 import resource
@@ -15,16 +15,16 @@ from support.statements import new_database
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings
 
-# The folders of tests with these marks, which the options of setup.cfg deselect.
+# The marks of long tests, and the names of their folders. The options in setup.cfg deselect them.
 LONG = {"proof", "faults"}
-# Seconds that each of their tests may take; one of them installs Debian.
+# How many seconds a long test may take; one of them installs Debian.
 LONG_TIMEOUT = 1500
 # With SPEEDUPS=off the tests run without the package: this process cannot import it, and the
 # programs that tests start get the variable.
 if os.environ.get("SPEEDUPS") == "off":
     sys.modules["speedups"] = None
 SPEEDUPS = Settings.read({}).uses_speedups
-# The folders that contain only tests of the speedups.
+# The folders in which all tests need the speedups.
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
@@ -55,7 +55,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip tests that lack the speedups, a program or file descriptors; the reason names these."""
+    """Skip tests for which the speedups, a program or file descriptors are missing.
+
+    The reason of the skip names what is missing.
+    """
     for item in items:
         marks = [*item.iter_markers("needs")]
         missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
@@ -81,10 +84,10 @@ def is_short(config):
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Return how many processes run the tests: three for two cores, or 0 for this process alone.
+    """Return how many processes run the tests; with 0, this process runs them.
 
-    Tests wait for a third of their time, so three processes keep two cores busy. A part of the
-    suite, and the proofs, run in this process, where breakpoints work.
+    Tests spend a third of their time waiting, so three processes keep two cores busy. A part of the
+    suite runs in this process, and so do the long tests, so that breakpoints work.
     """
     option = config.option
     named = config.args_source is pytest.Config.ArgsSource.ARGS

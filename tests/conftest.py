@@ -1,7 +1,8 @@
-"""The stage of the tests: the app on a real PostgreSQL, and the cast.
+"""The fixtures of the tests: the service on a real PostgreSQL, and the cast.
 
-Alice owns Acme and Bob is a member there; Charlie owns Globex and must see nothing of Acme.
-Every test starts with these three users, who have one token each, and with no other rows.
+The cast are three users. Alice owns the workspace Acme, and Bob is a member of Acme. Charlie owns
+the workspace Globex, and must see nothing of Acme. Every test starts with these users, who have one
+token each, and without any other rows.
 """
 
 import logging
@@ -36,7 +37,10 @@ from service.settings import Settings
 
 @contextmanager
 def granting(database_url):
-    """Create a role that owns nothing and has the rights in docs/operations.md; yield name, URL."""
+    """Create a role that owns nothing and has the rights from docs/operations.md.
+
+    Yields the name of the role, and the URL with which it connects.
+    """
     role, name = f"plain_{uuid.uuid4().hex[:12]}", conninfo_to_dict(database_url)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
@@ -52,9 +56,9 @@ def granted():
 
 @pytest.fixture(scope="session")
 def plain_url(database_url):
-    """Yield the URL of a role that owns nothing and has the rights in docs/operations.md."""
+    """Yield the URL of a role that owns nothing and has the rights from docs/operations.md."""
     with granting(database_url) as (role, url), psycopg.connect(database_url) as connection:
-        # The command status needs this right, too, as another section of the page says.
+        # The command status also needs this right, which another section of the page mentions.
         connection.execute(f"GRANT pg_read_all_stats TO {role}")
         connection.commit()
         yield url
@@ -145,7 +149,7 @@ def readable():
 
 @pytest.fixture(autouse=True)
 def cast(request):
-    """Insert three users in two workspaces, and no other rows; return names to ids."""
+    """Delete all rows and insert the cast; return the ids of users and workspaces by name."""
     if "nodatabase" in request.keywords:
         return None
     return restore_cast(request.getfixturevalue("connection"))
@@ -226,8 +230,8 @@ def adam(join):
 
 @pytest.fixture
 def lines(app):
-    """Return a function that returns the lines that the service logs during the test."""
-    # Another test may have ended connections of the pool, and the pool would log that now.
+    """Yield a function that returns the lines which the service has logged during the test."""
+    # Another test may have ended connections of the pool. The pool would log their loss now.
     app.extensions["pool"].drain()
     handler = logs.configure("json")
     stream = StringIO()
@@ -243,9 +247,9 @@ def stranger(app):
 
 @pytest.fixture
 def together(connection, database_url):
-    """Return a function that runs calls which change one row at the same time.
+    """Return a function that runs several calls, which change the same row, at the same time.
 
-    Each call waits for the lock of the row until all of them wait.
+    A lock of the row holds each call up. Once all calls wait for the lock, it is released.
     """
 
     def run(table, id, *calls, column="id"):
@@ -287,7 +291,7 @@ def ada(webhooks_app):
 def copied(tmp_path):
     """Return a folder with a copy of the service's code, which a test may change.
 
-    Compiled modules are copied, too: Python compiles a module again if the test has changed it.
+    The compiled modules are copied as well. Python compiles a module again if the test changes it.
     """
     for name in ("service", "sql"):
         # Another process may be writing a *.pyc.NUMBER, which it then renames.
@@ -302,7 +306,7 @@ def copied(tmp_path):
 def logged(caplog):
     """Yield a function that returns what the service has logged.
 
-    Other loggers are left out: the pool logs connections that an earlier test has ended.
+    It omits other loggers, because the pool logs connections that an earlier test has ended.
     """
     log = logging.getLogger("service.errors")
     log.addHandler(caplog.handler)

@@ -1,4 +1,4 @@
-"""Run commands in this process, and read their output and their failures."""
+"""Run commands in this process, and check their output."""
 
 from contextlib import suppress
 from threading import Lock

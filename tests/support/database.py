@@ -1,4 +1,4 @@
-"""The pool of a service in this process, and what happens on its connections."""
+"""The pool of a service in this process: open it, end its connections, trace their messages."""
 
 import re
 import tempfile
@@ -39,7 +39,7 @@ def unavailable(response):
 def traced(app, method, path, body=None):
     """Send a request; return how many statements and round trips it needs.
 
-    The pool must have one connection, whose messages are traced.
+    The pool must have only one connection, because this traces the messages of one connection.
     """
     pool = app.extensions["pool"]
     with tempfile.TemporaryFile("r") as trace:

@@ -1,8 +1,8 @@
 """A separate Debian: systemd in namespaces, on a copy-on-write view of a root file system.
 
-If this machine is the Debian release that a test asks for, its own root file system is used. If
-not, debootstrap makes one, which stays in a folder for the next run. What runs in the separate
-Debian changes no file of this machine, listens on none of its ports and cannot reach the network.
+If this machine runs the Debian release that a test asks for, the test uses the root file system of
+this machine. If not, debootstrap makes one, which stays in a folder for the next run. The separate
+Debian changes no file of this machine, listens on none of its ports, and cannot reach the network.
 """
 
 import os
@@ -97,7 +97,7 @@ def missing():
 
 
 def root_of(release):
-    """Return the folder of a root file system of the release; skip the test if none can be had."""
+    """Return the folder of a root file system of the release; skip the test if there is none."""
     path = Path("/etc/os-release")
     if path.exists() and f"VERSION_CODENAME={release.codename}" in path.read_text():
         absent = [name for name in PROGRAMS if not shutil.which(name)]

@@ -25,13 +25,13 @@ from service.values.schemas import Query, StrictSchema
 HERE = "tests/support/derived.py"
 
 VALUES = {name: values for entry in RESOURCES for name, values in entry.values.items()}
-# Fields that a client can set but that the response shows in another way: in which way.
+# Fields that a client can set, but that the response shows in another way, which the value names.
 NOT_SHOWN = {
     ("/api/me", "workspaceId"): "as the id of workspace",
     ("/api/me", "name"): "as the name of user",
     ("/api/webhooks/<id:id>", "enabled"): "as the state disabled, or another one",
 }
-# A view for which a body needs these members too, so that the response has all its fields.
+# If the body of a request to this path also has these members, the response has all its fields.
 COMPANIONS = {"/api/meetings/<id:id>": {"status": "completed"}}
 
 
@@ -45,11 +45,10 @@ class View(NamedTuple):
     documented: Documented
     # The names of statements in the source of the view, like tasks/create.
     statements: tuple[str, ...]
-    # Whether a request with a token gets 403.
+    # Whether a request with an API token gets 403.
     session_only: bool
-    # Whether the view ignores the header Workspace-Id.
     ignores_workspace_header: bool
-    # It takes the header Idempotency-Key.
+    # Whether the view uses the header Idempotency-Key.
     idempotent: bool
 
     @property
@@ -70,7 +69,7 @@ class View(NamedTuple):
 
     @property
     def files(self):
-        """The files of the statements, for the messages of failures."""
+        """The files of the statements, in words for the message of a failure."""
         return " or ".join(f"sql/{name}.sql" for name in self.statements)
 
     def path(self, *ids):
@@ -109,9 +108,10 @@ def views():
 
 
 def views_of(*methods, kinds=None, body=None):
-    """Return the views with these methods; ``kinds`` and ``body`` choose further if given.
+    """Return the views with these methods.
 
-    ``kinds`` are kinds of response. ``body`` says whether the view takes a body.
+    With ``kinds``, return only views whose response is of one of these kinds. With ``body``, return
+    only views that take a body, or only views that take none.
     """
     return [
         view
@@ -150,7 +150,7 @@ class Values:
         self.references = references
 
     def of(self, field, schema):
-        """Return two values for a field, or all its choices; the two differ from its default."""
+        """Return two values for a field, neither of them its default; or all its choices."""
         name = key(field)
         if name in VALUES:
             return VALUES[name]
@@ -174,8 +174,8 @@ class Values:
             case fields.Day():
                 return ["2090-03-01", "2090-04-01"]
             case fields.Timestamp():
-                # A field further down in a schema gets later values, so a meeting ends after its
-                # start.
+                # The later a field is in its schema, the later are its values, so that a meeting
+                # ends after it starts.
                 timestamps = [other for other in settable(schema) if type(other) is type(field)]
                 year = 2090 + timestamps.index(field)
                 return [f"{year}-03-01T09:00:00.125Z", f"{year}-04-01T09:00:00.000Z"]
@@ -184,7 +184,7 @@ class Values:
             case fields.Email():
                 return [f"{name}1@example.com", f"{name}2@example.com"]
             case fields.URL():
-                # No name server is needed for these.
+                # These hosts are addresses, so no name server is needed.
                 return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
             case fields.Text():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
@@ -205,7 +205,8 @@ class Values:
 def full_line(kind, values):
     """Return a line with every field of its schema.
 
-    Where a field has choices, the line has the last one, which is the state of a finished object.
+    If a field has choices, the line has the last one. For a status, this is the state of a finished
+    object.
     """
     schema = lines.TYPES[kind]
     line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
@@ -217,7 +218,7 @@ def full_line(kind, values):
 
 
 def references(connection, cast, insert_into):
-    """Return ids of rows in Alice's workspace for the fields that refer to rows, by field name."""
+    """Return ids of rows in Alice's workspace, by the name of the field that may refer to them."""
     return {
         "assigneeId": [cast["bob"], cast["alice"]],
         "workspaceId": [cast["acme"]],
@@ -230,7 +231,7 @@ def references(connection, cast, insert_into):
 
 
 def filters(schema):
-    """Return the fields of a query that choose rows: all fields but ``limit`` and ``cursor``."""
+    """Return the fields of a query that select rows, which are all but ``limit`` and ``cursor``."""
     return [
         field
         for field in (schema.fields.values() if schema else ())
@@ -244,7 +245,7 @@ def filter_values(field, ids, text, cursor):
         case fields.Cursor():
             return [cursor]
         case fields.Timestamp():
-            # Before, between and after the rows of a world.
+            # Times before, between and after the rows of a world.
             return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
         case fields.OneOf() | fields.SomeOf():
             return [*field.choices]
@@ -257,9 +258,9 @@ def filter_values(field, ids, text, cursor):
     return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
 
-# How many bytes of text a page may have, unless its first row alone has more.
+# A page has at most this many bytes of text, unless its first row alone has more.
 MAX_TEXT_BYTES = 1_048_576
-# PostgreSQL could compress these texts to a hundredth, because they repeat themselves.
+# These texts repeat themselves, so PostgreSQL could compress them to a hundredth of their size.
 DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
 ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 
@@ -272,7 +273,7 @@ def longest(field):
         case fields.StringList():
             return [longest(field.inner)] * field.max
         case fields.Text():
-            # This character takes one byte in the table.
+            # U+0001, because it takes one byte in the table.
             return "\x01" * field.max
     return None
 
@@ -283,7 +284,7 @@ def bytes_of(value):
 
 @cache
 def large_fields():
-    """Return the pairs (list, field) with which a page of the largest limit could be too large."""
+    """Return pairs (list, field) if the field could make a page of that list too large."""
     return [
         (name, column)
         for name, paged in LISTS.items()

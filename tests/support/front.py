@@ -1,4 +1,4 @@
-"""Run the programs in front of the service or of PostgreSQL: nginx, HAProxy and PgBouncer."""
+"""Run nginx and HAProxy in front of the service, and PgBouncer in front of PostgreSQL."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ def running(command, port, **options):
 
 
 def tls(folder, port):
-    """Return server.conf for a port on loopback; make its certificate in this folder."""
+    """Make a certificate in this folder, and return the text of server.conf for a loopback port."""
     new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
     files = ("-keyout", folder / "service.key", "-out", folder / "service.crt")
     subprocess.run([*new, *files], check=True, capture_output=True)

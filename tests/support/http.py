@@ -49,9 +49,9 @@ def error_message(response, status):
 
 
 def invalid_field(response, field):
-    """Return the message of a 400 that has one error, about this field.
+    """Check that a response is a 400 with exactly one error, about this field; return its message.
 
-    The member ``message`` must say the same as the one in ``errors``.
+    The outer ``message`` must be the field and this message.
     """
     message = error_message(response, 400)
     (fault,) = response.get_json()["errors"]
@@ -62,7 +62,10 @@ def invalid_field(response, field):
 
 
 def read_all(client, path, **query):
-    """Return all items of a list, page by page; Link and nextCursor must lead to the same page."""
+    """Read a list page by page, and return all items.
+
+    Fail unless ``Link`` and ``nextCursor`` lead to the same page.
+    """
     items = []
     response = client.get(path, query_string=query)
     while True:

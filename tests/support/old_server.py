@@ -1,4 +1,4 @@
-"""What the service says about a PostgreSQL that is too old."""
+"""Check what the service says about a PostgreSQL that is too old."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ COMMANDS = "check", "migrate", "migrate --dry-run", "status", "worker --once", "
 
 
 def assert_named(url, version):
-    """Run all commands and both processes on an old server: each names its version in one line."""
+    """Fail unless each command, web and worker name the version of an old server in a line."""
     sentence = f"PostgreSQL {version}: this service needs 15 or later"
     for command in COMMANDS:
         ran = subprocess.run(
@@ -26,7 +26,7 @@ def assert_named(url, version):
         assert ran.returncode == 1, command
         assert lines, f"{command}: {ran.stdout}{ran.stderr}"
         others = {*(ran.stdout + ran.stderr).splitlines()} - {*lines}
-        # Other lines are only those about the settings, and the log of the worker.
+        # The only other lines are about settings, or belong to the log of the worker.
         assert all(line.startswith(("settings ", "{")) for line in others), f"{command}: {others}"
     with program("worker", url) as worker:
         assert any(sentence in line for line in worker.stderr)

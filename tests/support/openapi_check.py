@@ -1,7 +1,7 @@
 """Check every response of the suite against the published document: status, headers and body.
 
-The suite is stricter than what clients may rely on: a response has no member that is not
-documented, a timestamp always has milliseconds and Z, and JSON has no spaces between its values.
+The suite is stricter than the document. A response must not have members that are not documented, a
+timestamp must have milliseconds and Z, and JSON must not have spaces between its values.
 """
 
 import json
@@ -37,9 +37,9 @@ TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"
 
 
 def closed(part):
-    """Return a part of the document with the stricter rules for responses.
+    """Return a part of the document with stricter rules for responses.
 
-    Objects allow no further members, and timestamps have one form.
+    They allow no undocumented members, and only one form of timestamps.
     """
     if isinstance(part, list):
         return [closed(inner) for inner in part]
@@ -59,7 +59,7 @@ def closed(part):
 
 @cache
 def routes():
-    """Return pairs: a pattern for paths, and the operations of these paths by method."""
+    """Return pairs of a pattern for paths, and the operations of these paths by method."""
     return [
         (re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "/?"), item)
         for path, item in document()["paths"].items()
@@ -112,7 +112,8 @@ def check_against_document(response):
         assert str(status) in operation["responses"], f"{where} is not documented"
         documented = resolve(operation["responses"][str(status)])
     else:
-        # Without an operation, this is the response that all operations share for this status.
+        # The path has no such operation. Take the response that all operations share for this
+        # status.
         documented = next(
             part
             for part in document()["components"]["responses"].values()

@@ -1,4 +1,4 @@
-"""The web server as the Procfile starts it, with clients that use raw sockets."""
+"""Start the web server and the worker as the Procfile does, and send requests by raw sockets."""
 
 import http.client
 import inspect
@@ -49,7 +49,7 @@ def serving(
     preexec_fn=None,
     **settings,
 ):
-    """Yield a server on this loopback port or on a free one; end the server by its pid."""
+    """Start a server on this loopback port, or on a free one; yield it, and end it afterwards."""
     port = port or free_port()
     server = subprocess.Popen(
         command or web_line(),
@@ -93,7 +93,7 @@ def ending(process):
 
 
 def connect(port, *, buffer=None, timeout=60):
-    """Return a socket connected to the server; ``buffer`` bounds the bytes that it receives."""
+    """Return a socket connected to the server; ``buffer`` is the size of its receive buffer."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -103,10 +103,11 @@ def connect(port, *, buffer=None, timeout=60):
 
 
 def free_port():
-    """Return a loopback port that a server may take a moment later.
+    """Return a loopback port that is free, and is likely to stay free until a server takes it.
 
-    The kernel gives ports of its ephemeral range, from 32768 on, to each connection that another
-    test makes in that moment. Tests run in several processes with one seed of ``random``.
+    The port is below 32768, where the kernel's ephemeral range begins. From that range, the kernel
+    gives a port to each connection that another test makes meanwhile. The port does not come from
+    ``random``, because several processes run tests with the same seed.
     """
     while True:
         port = 20_000 + secrets.randbelow(12_000)
@@ -131,7 +132,7 @@ def wait_until(happened, running=None, seconds=60):
 
 
 def is_running(pid):
-    """Return whether the process runs; a zombie does not."""
+    """Return whether the process runs; False for a zombie."""
     return output("ps", "-o", "stat=", "-p", str(pid)).strip()[:1] not in ("", "Z")
 
 
@@ -149,7 +150,7 @@ def answers(port):
 
 
 def resident(server):
-    """Return the memory of the only worker process in mebibytes."""
+    """Return the resident memory of the server's only worker process, in mebibytes."""
     (worker,) = children(server.pid)
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
@@ -228,7 +229,7 @@ UUID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
 
 class Running(Thread):
-    """A worker that runs in a thread of this process, until the thread gets SIGTERM."""
+    """A worker in a thread of this process; SIGTERM to this thread ends it."""
 
     def __init__(self, worker):
         super().__init__(target=worker.run, kwargs={"deliver": True})
@@ -247,7 +248,7 @@ class Running(Thread):
 
 
 def due_now(connection):
-    """Make every delivery due and end every back-off."""
+    """Make all waiting deliveries due, and end the back-off of all webhooks."""
     connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'waiting'")
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
 

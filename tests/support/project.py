@@ -1,4 +1,4 @@
-"""The files of the project, its pages and requirements, and the programs that tests run."""
+"""Read the project's files, pages and requirements, and run programs."""
 
 import configparser
 import os
@@ -42,7 +42,7 @@ def rows(page, heading):
 
 
 def blocks(page, language="sh"):
-    """Return the blocks of code in a language, except those that the page marks as not run."""
+    """Return the blocks of code in a language, without the blocks that are marked as not run."""
     found = re.findall(rf"(?ms)^(<!-- not run -->\n)?```{language}\n(.*?)^```$", read(page))
     return [block for not_run, block in found if not not_run]
 
@@ -87,7 +87,7 @@ def clone_of_windows(folder):
 
 
 def start(*command, cwd, **variables):
-    """Run a command; programs that npm has installed are on its PATH. Return the ended process."""
+    """Run a command, and return the ended process. Programs installed by npm are on its PATH."""
     path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
     variables = environment(**{"PATH": path, **variables})
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
@@ -100,11 +100,11 @@ def run(*command, cwd, **variables):
 
 
 def pythons(minors=range(11, 30)):
-    """Return {version: path} of each other Python here, by default if it can run the service.
+    """Return the other Pythons of this machine, as {version: path}.
 
-    The Python that runs the whole suite is left out. A program found on the PATH may be a shim of
-    pyenv for a version that is not switched on. The Python of the system may be an older release of
-    the same version.
+    By default, return only versions that can run the service. The Python that runs this suite is
+    never among them. Each program is tried, because a program on the PATH may be a shim of pyenv
+    for a version that is not switched on. The system's Python may be an older release of a version.
     """
     ask = "import platform, venv; print(platform.python_version())"
     found = {}

@@ -25,7 +25,7 @@ class Proxy:
         self.losing = False
         self.sockets = []
         self.listener = None
-        # After ``refuse``, this port is still free: no other connection gets it meanwhile.
+        # No other connection can get this port while the proxy does not listen.
         self.port = free_port()
         self.listen()
 
@@ -70,7 +70,7 @@ class Proxy:
         self.losing = True
 
     def restore(self):
-        """Forward again; close the connections, which have lost bytes."""
+        """Forward bytes again. Close all connections, because they have lost bytes."""
         self.losing = False
         self.reset()
 

@@ -1,4 +1,4 @@
-"""Receivers of webhooks: real servers on loopback that fail in every known way."""
+"""Receivers of webhooks. They are real servers on loopback, and can fail in all known ways."""
 
 import os
 import ssl
@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Receiver(ThreadingHTTPServer):
-    """Puts every request into ``received`` and behaves as its test says."""
+    """Puts every request into ``received``, and responds with the behaviours that the test sets."""
 
     daemon_threads = True
     block_on_close = False
@@ -66,7 +66,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self, *behaviours, address=("127.0.0.1", 0), tls=False):
         super().__init__(address, Handler)
         self.received = Queue()
-        # A test may set this to end behaviours that hang or drip; the end of the test sets it.
+        # Ends the behaviours that hang or drip. A test may set it, and ``close`` sets it.
         self.released = Event()
         self.connections = 0
         self.server_names = []
@@ -91,7 +91,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}/hook"
 
     def behaves(self, *behaviours):
-        """Use each behaviour for one of the next requests, and the last one for all that follow."""
+        """Use each behaviour for one of the next requests, and the last one for all later ones."""
         self.behaviours = deque(behaviours)
 
     def next_behaviour(self):
@@ -113,7 +113,7 @@ class Receiver(ThreadingHTTPServer):
         return True
 
     def handle_error(self, _request, _address):
-        """Print nothing: in these tests, senders often disconnect."""
+        """Do not print a traceback, because in these tests senders often disconnect."""
 
     def close(self):
         self.released.set()
@@ -134,7 +134,7 @@ def answer(status, body=b"thanks", **headers):
 
 
 def hang(handler):
-    """Respond only once the test sets ``released``."""
+    """Do not respond until ``released`` is set, or for 30 seconds."""
     handler.server.released.wait(30)
     answer(200)(handler)
 
@@ -195,7 +195,7 @@ def environment(database_url, **changes):
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):
-    """Insert a webhook past the service; its secret derives from KEY. Return its id."""
+    """Insert a webhook without the service, with a secret derived from KEY; return the id."""
     columns = {"url": url, "events": list(events), "key_fingerprint": FINGERPRINT, **columns}
     return insert(connection, "webhooks", workspace_id=workspace_id, **columns)
 
@@ -205,9 +205,9 @@ def secret_of(webhook_id, number=1):
 
 
 def announce(connection, workspace_id, times=1, type="task.created"):
-    """Insert events that no request posts.
+    """Insert events that no request has caused, so only a worker posts them.
 
-    A type that the document does not have stands for an event of a later release.
+    A type that the document does not list stands for an event of a later release.
     """
     connection.execute(
         "SELECT announce(%s::uuid, %s, row_to_json(item))"
@@ -217,7 +217,7 @@ def announce(connection, workspace_id, times=1, type="task.created"):
 
 
 def grow_older(connection, **age):
-    """Make events and attempts this old, make deliveries due and end back-offs."""
+    """Make all events and attempts this old, make waiting deliveries due, and end back-offs."""
     age = timedelta(**age)
     connection.execute("UPDATE events SET created_at = now() - %s", (age,))
     connection.execute("UPDATE attempts SET at = now() - %s", (age,))
@@ -244,14 +244,14 @@ def webhook_row(connection, webhook_id):
 
 
 def is_genuine(secret, body, signature):
-    """Return whether the secret made ``X-Service-Signature``, as docs/webhooks.md verifies it."""
+    """Verify ``X-Service-Signature`` with the example in docs/webhooks.md."""
     names = {}
     exec(blocks("docs/webhooks.md", "python")[0], names)
     return names["is_genuine"](secret, body, signature)
 
 
 def verified(secret, received, body=None):
-    """Verify a post with Standard Webhooks, as docs/webhooks.md does; return the event."""
+    """Verify a post with the Standard Webhooks example in docs/webhooks.md; return the event."""
     names = {"secret": secret, "body": body or received.body, "headers": received.headers}
     exec(blocks("docs/webhooks.md", "python")[1], names)
     return names["event"]

@@ -24,8 +24,8 @@ HERE = "tests/support/resources.py"
 MS = timedelta(milliseconds=1)
 # When meetings start and mail arrives unless a test sets another time. It is in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
-# The first and last times that are allowed, times around 1970, and times a millisecond apart. A
-# meeting that starts at one of them ends one millisecond later.
+# The earliest and latest allowed times, times around 1970, and times one millisecond apart. A
+# meeting that starts at one of these times ends one millisecond later.
 EDGES = [
     datetime(1900, 1, 1, tzinfo=UTC),
     datetime(1900, 1, 1, tzinfo=UTC) + MS,
@@ -51,7 +51,7 @@ REPORTED = set()
 
 
 def missing(message):
-    """Fail the first test that needs what is missing; skip the others, which would repeat this."""
+    """Fail the first test with this message; skip later tests, which would only repeat it."""
     if message in REPORTED:
         pytest.skip(message)
     REPORTED.add(message)
@@ -62,7 +62,7 @@ def edge(n):
     return EDGES[n % len(EDGES)]
 
 
-# Functions for columns whose value depends on the row or on ids that are known.
+# Functions for columns whose value depends on the row, or on rows that were inserted before.
 def user(_, known):
     return known["user"]
 
@@ -77,7 +77,10 @@ def end_time(row, _):
 
 @dataclass(frozen=True)
 class PagedList:
-    """A list of a resource: its query, its order, and ``columns``, by which its rows differ."""
+    """A list of a resource: its query, and the order of its rows.
+
+    ``columns`` returns values for the row with a number, so that the rows of a test differ.
+    """
 
     order: str = "id DESC"
     query: dict = field(default_factory=dict)
@@ -109,9 +112,9 @@ class PagedList:
 
 @dataclass(frozen=True)
 class Resource:
-    """A table and what its rows are like.
+    """A table, and values for its rows.
 
-    If tests insert the rows of a table in different ways, its entry has fewer values.
+    The entry of a table whose rows tests insert in some other way has only some of these values.
     """
 
     table: str
@@ -121,13 +124,13 @@ class Resource:
     line: str | None = None
     # Whether an export leaves the rows out.
     left_out: bool = False
-    # Values for the columns that an INSERT needs. A value may be a function, which gets the row and
-    # the ids that are known.
+    # Values for the columns that an INSERT needs. A value may be a function; its arguments are the
+    # row, and the ids of rows that were inserted before.
     required: dict = field(default_factory=dict)
-    # For each row of a world: further values.
+    # For each row of a world, the values in addition to ``required``.
     world: tuple[dict, ...] = ({},)
-    # The names of fields that refer to a row; and two values for each field whose class does not
-    # say which values are valid.
+    # The names of fields that refer to a row of this table; and two valid values for each field
+    # whose class does not tell which values are valid.
     references: tuple[str, ...] = ()
     values: dict[str, list] = field(default_factory=dict)
     # Values that the schema of the database rejects and accepts in columns without a field, and the
@@ -307,7 +310,7 @@ RESOURCES = [
     Resource("processes", left_out=True, nullable="speedups"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
-# By type of a line that load reads: its table.
+# The table for each type of line that load reads.
 TABLE_OF = {resource.line: resource.table for resource in RESOURCES if resource.line}
 LISTS = {
     name: replace(paged, path=resource.path, table=resource.table, visible_to=resource.visible_to)

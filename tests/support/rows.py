@@ -1,4 +1,4 @@
-"""Rows that a test inserts, reads or counts past the service."""
+"""Insert, read and count rows without the service."""
 
 from hashlib import sha256
 from weakref import WeakSet
@@ -17,7 +17,7 @@ TOKENS = {name: f"tmw_api_{name}" for name in ("alice", "bob", "charlie")}
 
 
 def insert(connection, table, **values):
-    """Insert a row past the service, and return its id as the API shows it."""
+    """Insert a row without the service, and return its id as the API shows it."""
     columns, marks = ", ".join(values), ", ".join(["%s"] * len(values))
     sql = f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING id"
     return str(connection.execute(sql, list(values.values())).fetchone()["id"])
@@ -77,9 +77,9 @@ def grants(database, role):
     ) + replaced(block, (" service ", f" {database} "), (" app;", f" {role};"))
 
 
-# This runs before each test. As a function of the database session, its statements are planned only
-# once. A rollback after each test would not do, because the tests need what happens at a commit.
-# Deleting these rows deletes the rows of all other tables too.
+# This runs before each test. It is a function, so that PostgreSQL plans its statements only once
+# per connection. A rollback after each test would not do, because tests need what happens at a
+# commit. Deleting these rows also deletes the rows of the other tables.
 CAST = """
 CREATE FUNCTION pg_temp.restore_cast() RETURNS TABLE (name text, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

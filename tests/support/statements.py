@@ -1,4 +1,4 @@
-"""Single statements, run as a request or a worker runs them, and their plans."""
+"""Run single statements as requests and workers do, and read their plans."""
 
 import re
 import uuid
@@ -43,7 +43,7 @@ def flattened(tree):
 
 
 def generic_plan(connection, name):
-    """Return the nodes of the generic plan of ``sql/<name>.sql``, which is used for any values."""
+    """Return the nodes of the generic plan of ``sql/<name>.sql``, which serves all values."""
     text, nulls = preparable(name)
     connection.execute(f"PREPARE it AS {text}")
     explained = connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
@@ -106,14 +106,14 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 
 def run(connection, name, /, **values):
-    """Run a statement as for a credential that is not bound to a workspace; return its rows."""
+    """Run a statement like a request whose token is not for one workspace only; return the rows."""
     values = {"token_workspace_id": None, **values}
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
 
 
 def until_waiting(connection, running, number=1):
-    """Return once this many statements wait for a lock; fail if the last one has ended."""
+    """Return once this many statements wait for a lock; fail if ``running`` has ended."""
     wait_until(lambda: waiting(connection) >= number, running)
 
 
@@ -164,7 +164,8 @@ NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
 
-# PostgreSQL can neither prepare nor explain these statements, which define objects or deallocate.
+# PostgreSQL can neither prepare nor explain these statements, because they define objects or
+# deallocate.
 DEFINITIONS = {
     "connection/deallocate",
     "double/create_clock",

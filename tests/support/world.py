@@ -7,7 +7,7 @@ from uuid import UUID
 from support.resources import HERE, RESOURCES, WORD, missing
 from support.rows import insert_token
 
-# The gate fills this table when it counts requests, so a world has no row in it.
+# A world has no rows in this table, because the gate fills it when it counts requests.
 COUNTED = {"usage"}
 
 
@@ -69,7 +69,7 @@ class World:
             World.complete = True
 
     def fill_webhooks(self, webhook):
-        """Insert a feed, and deliveries of a webhook in each state."""
+        """Insert the rows of a feed, and deliveries of a webhook in each state."""
         self.connection.execute(
             "UPDATE feeds SET read_at = now(), ready = true WHERE workspace_id = %s",
             (self.workspace_id,),
@@ -103,7 +103,7 @@ class World:
         )
 
     def check(self):
-        """Fail if a table has no row of this workspace or of this user."""
+        """Fail if a table for rows of workspaces or users has no row of this world."""
         for column, value in (("workspace_id", self.workspace_id), ("user_id", self.user_id)):
             for table in tables_with(self.connection, column):
                 if table not in COUNTED and not self.rows(table, column, value):
