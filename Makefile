@@ -1,4 +1,4 @@
-# The commands of a contributor. All tools are installed in .venv.
+# Commands for contributors. `make setup` installs all tools in .venv.
 .DEFAULT_GOAL := help
 .PHONY: help setup run test proof faults lint lock bench
 
@@ -17,10 +17,10 @@ run: ## run the service with PostgreSQL and demo data, reloading what changes
 test: ## run the tests
 	$(BIN)/pytest
 
-proof: ## run the long tests: fuzzing, generated clients, hostile bytes, a model
+proof: ## run the long tests, such as fuzzing, generated clients and hostile bytes
 	$(BIN)/pytest -m proof -n 2 --dist loadfile --no-loadscope-reorder
 
-faults: ## kill, freeze and cut off processes under load; prints what was measured
+faults: ## kill, freeze and cut off processes under load, and print measurements
 	$(BIN)/pytest -m faults
 
 lint: ## check style, formatting and types
@@ -28,7 +28,7 @@ lint: ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lock: ## renew requirements.txt: the newest versions that setup.cfg allows
+lock: ## update requirements.txt to the newest versions that setup.cfg allows
 	$(BIN)/uv pip compile setup.cfg --quiet --upgrade --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --custom-compile-command 'make lock' \
 		--output-file requirements.txt

@@ -1,7 +1,7 @@
-"""What ``gunicorn app:app`` reads in this folder: the configuration of the command ``web``.
+"""The configuration for ``gunicorn app:app``, which is the configuration of the command ``web``.
 
-This file runs the other one instead of importing it: gunicorn reads its configuration again at
-SIGHUP, and Python imports a module only once.
+gunicorn reads this file in the folder in which it starts, and reads it again on SIGHUP. Therefore
+this file executes the other one instead of importing it: Python imports a module only once.
 """
 
 from pathlib import Path

@@ -1,12 +1,13 @@
-"""Adds two things to setup.cfg: the commit of a build, and the pages of a source distribution.
+"""Does two things that setup.cfg cannot: writes the commit into a build, and selects the pages.
 
-The package ``service`` ends this process if the copy has lost its symbolic links.
+The import of the package ``service`` ends this process if the copy has lost its symbolic links.
 """
 
 import sys
 from pathlib import Path
 
-# With an extra, pip tries its libraries in all versions before it looks at python_requires.
+# If an extra is to be installed, pip tries all versions of its libraries before it looks at
+# python_requires. This check fails at once instead, with a clear message.
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("This service needs Python 3.11 or later; this is Python " + sys.version.split()[0])
 
@@ -18,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from service.version import BUILT_FROM, commit
 
-# What the source distribution has beside the packages. Tests and tools are for a checkout.
+# The files that the source distribution contains in addition to the packages. It contains no tests
+# and no tools, which need a checkout.
 PAGES = (
     *("*.md", ".github/SECURITY.md", "speedups/*.md", "speedups/http_server/*.md"),
     *(".dockerignore", "Dockerfile", "compose.yaml", "requirements.txt"),
@@ -26,7 +28,7 @@ PAGES = (
 
 
 def write_commit(package: Path) -> None:
-    """Write the commit into a folder with the package, if it is known."""
+    """Write the commit into the folder of a package, if the commit is known."""
     known = commit()
     if known:
         package.joinpath(BUILT_FROM).write_text(f"{known}\n", encoding="ascii")
@@ -36,7 +38,10 @@ class Build(build_py):
     """Builds the package for a wheel."""
 
     def run(self) -> None:
-        """Copy the package; in an editable installation the checkout tells its commit."""
+        """Copy the package and write its commit.
+
+        An editable installation needs no such file, because it asks Git for the commit.
+        """
         super().run()
         if not self.editable_mode:
             write_commit(Path(self.build_lib, "service"))
@@ -46,7 +51,7 @@ class SourceDistribution(sdist):
     """Builds the source distribution, from which a wheel may be built elsewhere."""
 
     def make_distribution(self) -> None:
-        """Add the pages, and leave out the tests that setuptools adds."""
+        """Add the pages, and remove the tests, which setuptools adds by itself."""
         for pattern in PAGES:
             self.filelist.include(pattern)
         self.filelist.graft("docs")
@@ -54,7 +59,7 @@ class SourceDistribution(sdist):
         super().make_distribution()
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
-        """Copy the source."""
+        """Copy the files and write the commit, because a wheel may be built from them elsewhere."""
         super().make_release_tree(base_dir, files)
         write_commit(Path(base_dir, "service"))
 

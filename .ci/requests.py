@@ -1,4 +1,4 @@
-"""One request of each method to a running service; fails if a response is not as expected."""
+"""Send one request of each method to a running service; fail if a response is not as expected."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-# Sourced by the scripts here: what they start in the background ends with them.
+# Functions for the scripts in this folder. The programs that a script starts with `start` end with the script.
 servers=()
 
 # start LOG COMMAND...: run a command; its stdout goes to LOG, its stderr to LOG.err.
@@ -8,7 +8,8 @@ start() {
     servers+=($!)
 }
 
-# wait_for LOG COMMAND...: return when the command succeeds; fail with LOG.err if the last server ends before.
+# wait_for LOG COMMAND...: wait until the command succeeds, for two minutes at most. If it does not succeed, or if
+# the server that was started last has ended, print LOG.err and fail.
 wait_for() {
     for _ in $(seq 600); do
         if "${@:2}" 2>/dev/null; then return; fi
@@ -19,7 +20,7 @@ wait_for() {
     return 1
 }
 
-# End the last server first: it may need the others.
+# End the server that was started last first, because it may need the others.
 stop_servers() {
     for ((i = ${#servers[@]} - 1; i >= 0; i--)); do
         kill -TERM "${servers[i]}" 2>/dev/null || true
@@ -28,7 +29,7 @@ stop_servers() {
     servers=()
 }
 
-# printed LOG NAME: the value of a line of what `dev` prints.
+# printed LOG NAME: print the value in the line NAME of the output of `dev`.
 printed() {
     sed -n "s/^$2  *//p" "$1"
 }

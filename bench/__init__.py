@@ -1,1 +1,1 @@
-"""The benchmark: CPU per request of the service."""
+"""The benchmark, which measures how much CPU the service needs for a request."""

@@ -20,10 +20,15 @@ AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
     type=click.IntRange(4000, 10_000_000),
     default=None,
     show_default="100000; --instructions 20000",
-    help="Tasks seeded.",
+    help="The number of tasks in the database.",
 )
-@click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Seconds of each run.")
-@click.option("--rounds", type=click.IntRange(1, 20), default=3, help="Rounds, of which medians.")
+@click.option("--seconds", type=click.IntRange(1, 60), default=3, help="The duration of each run.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 20),
+    default=3,
+    help="The number of rounds; the table has the medians of all rounds.",
+)
 @click.option(
     "--only",
     "names",
@@ -34,15 +39,16 @@ AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 @click.option(
     "--instructions",
     is_flag=True,
-    help="Instructions a request of one worker under valgrind instead; they repeat to 2 %.",
+    help="Instead count the instructions per request of one worker under valgrind. These counts"
+    " repeat to 2 %.",
 )
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
-    help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
+    help="With --instructions: keep callgrind's files in this folder, for callgrind_annotate.",
 )
 def main(tasks, seconds, rounds, names, instructions, keep):
-    """CPU per request of the service and of PostgreSQL, latencies, and requests per second."""
+    """Measure CPU per request of service and PostgreSQL, latencies, and requests per second."""
     program = "valgrind" if instructions else "wrk"
     if not shutil.which(program):
         sys.exit(f"Error: {program} is missing; install it, with: apt-get install {program}")

@@ -23,11 +23,11 @@ from bench import processes
 from bench.servers import Client, gunicorn
 from bench.stage import database
 
-# Requests of each case before the first count, to warm up connections, plans and caches; and
-# requests of each count.
+# How many requests of each case are sent before the first count, to warm up connections, plans and
+# caches, and how many are sent for each count.
 WARM_UP, REQUESTS = 60, 200
-# The result of a case is the median of its last COUNTS counts, once the highest of them is at most
-# AGREE times the lowest. After ATTEMPTS counts without such a result, the benchmark fails.
+# Each case is counted until, of its last COUNTS counts, the highest is at most AGREE times the
+# lowest. The result is their median. Without a result after ATTEMPTS counts, the benchmark fails.
 COUNTS, AGREE, ATTEMPTS = 3, 1.02, 9
 
 

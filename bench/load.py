@@ -22,8 +22,9 @@ def measure(cases, *, tasks, seconds, rounds, say):
         client = Client(port)
         for case in cases:
             client.send(case)
-        # Round 0 has a second for each case, is not counted, and warms up: it opens connections,
-        # lets PostgreSQL plan, and records the use of tokens, which happens once a minute.
+        # Round 0 takes a second for each case, and its figures are not counted. It opens
+        # connections, lets PostgreSQL plan the statements, and lets the service record the use of
+        # the tokens, which happens once a minute.
         for number in range(rounds + 1):
             say(f"round {number} of {rounds}" if number else "warming up")
             for case in cases:
@@ -45,8 +46,9 @@ def measure(cases, *, tasks, seconds, rounds, say):
 def run(case, port, pids, seconds):
     """Send requests without a pause, and return the figures of the run.
 
-    They are the CPU of everything and of PostgreSQL per request, and the latencies p50, p99 and
-    p99.9, all in milliseconds, and the requests per second.
+    The figures are, in this order: the CPU per request of the service and PostgreSQL together, the
+    CPU per request of PostgreSQL alone, the latencies p50, p99 and p99.9, all in milliseconds, and
+    the requests per second.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{token} {path}\n" for token, path in case.requests())

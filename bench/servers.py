@@ -1,4 +1,4 @@
-"""gunicorn, started as the Procfile does it, and a client."""
+"""Start gunicorn as the Procfile does, and send requests to it."""
 
 import http.client
 import os
@@ -53,7 +53,8 @@ class Client:
 
     def __init__(self, port):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        # Each client begins with another number: a PATCH with the same title changes nothing.
+        # Each client begins with another number, because a PATCH with the same title would change
+        # nothing.
         self.number = secrets.randbelow(10_000_000)
 
     def send(self, case, caller=0):

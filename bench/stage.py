@@ -44,8 +44,8 @@ def database(tasks):
 
 
 def fill(url, sizes):
-    # In this role PostgreSQL runs no triggers and checks no foreign keys, so that a million rows
-    # take seconds.
+    # With this setting, PostgreSQL runs no triggers and checks no foreign keys, so that inserting a
+    # million rows takes only seconds.
     options = "-c session_replication_role=replica"
     with psycopg.connect(url, autocommit=True, options=options) as connection:
         for step in ("functions", "fill", "settle", "checkpoint"):

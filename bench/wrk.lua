@@ -1,5 +1,5 @@
--- Send the requests of a file in turn, each with its caller's token; report one line of JSON.
--- Arguments: the method; the body, in which "#" becomes a number; a file with lines "token path".
+-- Send the requests of a file in turn, each with the token of its caller; print one line of JSON.
+-- Arguments: the method; the body, in which a number replaces "#"; a file with lines "token path".
 
 local method, template, requests, number
 

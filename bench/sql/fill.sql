@@ -1,8 +1,8 @@
--- Fill the tables: numbered workspaces; users, each of them a member of three workspaces, with an
--- API token (bench-0, bench-1, ...); and tasks.
--- Tasks with odd numbers belong to workspace 0; tasks with even numbers to each workspace in turn.
+-- Fill the tables with numbered workspaces, users and tasks.
+-- Each user is a member of three workspaces, and has an API token (bench-0, bench-1, ...). All tasks
+-- with odd numbers belong to workspace 0. Tasks with even numbers are spread over all workspaces.
 WITH plan AS (
-    -- No load reaches these limits, so no request gets 429.
+    -- These limits are so high that no request gets 429.
     UPDATE plans SET per_minute = 2000000000, per_day = 2000000000
 ), workspace AS (
     INSERT INTO workspaces (id, name, slug, plan, member_count)
