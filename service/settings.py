@@ -82,7 +82,7 @@ def check_host_or_network(text: str) -> None:
         try:
             ip_network(text, strict=False)
         except ValueError:
-            raise ValidationError(f"must be networks like 10.0.0.0/8, unlike {text}") from None
+            raise ValidationError(f"must be networks like 10.0.0.0/8, not {text}") from None
     elif not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", text):
         raise ValidationError("must be hosts and networks separated by commas")
 
@@ -99,11 +99,11 @@ def check_origin(text: str) -> None:
         re.ASCII,
     )
     if match is None:
-        raise ValidationError(f"{error}; in lower case, without a path: unlike {text}")
+        raise ValidationError(f"{error}; {text} must be in lower case and have no path")
     if match.groups() in (("http", "80"), ("https", "443")):
-        raise ValidationError(f"{error}; without the port that is the default: unlike {text}")
+        raise ValidationError(f"{error}; {text} must not name the default port")
     if ".." in text or int(match[2] or 0) > 65535:
-        raise ValidationError(f"{error}: unlike {text}")
+        raise ValidationError(f"{error}; {text} is no origin")
 
 
 def check_keys(text: str) -> None:
@@ -123,7 +123,8 @@ def check_login_keys(text: str) -> None:
     """Raise ValidationError unless each key is long enough and fits into a header."""
     if not all(re.fullmatch(r"[A-Za-z0-9._~+/=-]{32,200}", key) for key in split_keys(text)):
         raise ValidationError(
-            f"must be keys of {MIN_KEY} to 200 of A-Z a-z 0-9 . _ ~ + / = -, separated by commas"
+            f"must be keys of {MIN_KEY} to 200 characters, separated by commas; a key may contain"
+            " the characters A-Z a-z 0-9 . _ ~ + / = -"
         )
 
 

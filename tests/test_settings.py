@@ -75,8 +75,8 @@ def test_the_error_for_an_invalid_value_names_the_variable_and_what_is_allowed(v
     ("text", "reason"),
     [
         ("*", "* is not an origin"),
-        ("https://example.com/", "without a path: unlike https://example.com/"),
-        ("https://example.com:443", "without the port that is the default"),
+        ("https://example.com/", "https://example.com/ must be in lower case and have no path"),
+        ("https://example.com:443", "must not name the default port"),
     ],
 )
 def test_an_invalid_origin_is_rejected_with_the_reason(text, reason):

@@ -133,8 +133,8 @@ def list_webhooks() -> Response:
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
-    ``url`` must lead to public addresses. Without ``events``, the webhook gets all types of events,
-    including future types. A workspace can have 20 webhooks.
+    The host of ``url`` must have public addresses only. Without ``events``, the webhook gets all
+    types of events, including future types. A workspace can have 20 webhooks.
     """
     key = current_settings().require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)

@@ -1,7 +1,7 @@
-"""Requests: one strict reader for bodies, queries and ids, which every view uses.
+"""Requests: strict readers for bodies, queries and ids, which all views use.
 
-A body is a JSON object in UTF-8 (RFC 8259); a query has known names only, each at most once unless
-it takes a list.
+A body must be a JSON object in UTF-8 (RFC 8259). A query may contain only known names. It must not
+repeat a name, unless the parameter takes a list.
 """
 
 import re
@@ -30,8 +30,8 @@ JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 class IdConverter(BaseConverter):
     """Converts ``<id:id>`` in paths.
 
-    A malformed id becomes the nil UUID. No row has it, so the response is the same 404 as for an
-    unknown id.
+    A malformed id becomes the nil UUID. No row has this id, so the response is the same 404 as for
+    an unknown id.
     """
 
     def to_python(self, value: str) -> str:
@@ -46,8 +46,8 @@ def init_app(app: Flask) -> None:
 def arguments(schema: Schema) -> Callable[[View], View]:
     """Pass the loaded query or body to the decorated view, as its first argument.
 
-    A ``Query`` loads the query, any other schema the body. The view then raises 400, 413 or 415
-    for invalid requests. One instance of the schema serves all requests.
+    If the schema is a ``Query``, it loads the query; any other schema loads the body. For an
+    invalid request the view raises 400, 413 or 415. All requests share this instance of the schema.
     """
 
     lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
@@ -83,9 +83,9 @@ def query_values(query: bytes) -> dict[str, list[str]]:
 
 
 def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
-    """Parse a query; raises 400 for a repeated name.
+    """Parse a query; raises 400 for a repeated name, except for a parameter that takes a list.
 
-    Some generated clients repeat the name of a list instead of using commas.
+    Some generated clients repeat the name of such a parameter instead of using commas.
     """
     values = query_values(query)
     for name, (_, *more) in values.items():
@@ -109,8 +109,8 @@ def read_object() -> Values:
 def read_bytes(request: Request) -> bytes:
     """Read the whole body; raises 413 above MAX_BODY, and 400 if the client sent only a part.
 
-    Werkzeug truncates a chunked body at its limit without an error. Its limit is therefore one byte
-    above MAX_BODY, so that a longer body is noticed here.
+    Werkzeug truncates a chunked body at MAX_CONTENT_LENGTH without an error. Therefore this limit
+    is one byte more than MAX_BODY, so that this function notices a longer body.
     """
     try:
         body = request.get_data()

@@ -17,26 +17,29 @@ from marshmallow import Schema, fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
-# No row has this id. It replaces a malformed id, which so gets the same 404 as an unknown id.
+# No row has this id. It replaces a malformed id, so that the response is the same 404 as for an
+# unknown id.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
-# RFC 3339 without leap seconds. In addition, these forms of ISO 8601: without seconds, without an
-# offset, and with an offset in hours. fromisoformat() alone would also accept week dates.
+# The timestamps of RFC 3339 without leap seconds. In addition, three forms of ISO 8601 are allowed:
+# without seconds, without an offset, and with an offset in hours. Without this pattern,
+# fromisoformat() would also accept week dates.
 DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 TIMESTAMP = (
     rf"{DAY}[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
     r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
-# Patterns of the published document. EMAIL and URL_TEXT also check values; for the others, Python
-# code does.
+# Patterns of the published document. EMAIL and URL_TEXT also check values. Python code checks the
+# values for the other patterns.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 URL_TEXT = r"^https?://[!-~]+$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL = r"^[^\u0000]*$"
-# The characters that str.strip() removes; \s of ECMA-262, which JSON Schema uses, differs.
+# The characters that str.strip() removes. JSON Schema uses the patterns of ECMA-262, in which \s
+# means other characters.
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 WORD = rf"[{BLANK}]*[^\u0000{BLANK}]+"
@@ -67,7 +70,7 @@ def uuid_or_nil(text: object) -> str:
 
 
 class Described(TypedDict, total=False):
-    """What the published document says about a field: a sentence, and more of JSON Schema."""
+    """What the published document says about a field: a sentence, and keywords of JSON Schema."""
 
     description: str
     json_schema: Mapping[str, object]
@@ -80,7 +83,7 @@ class Options(Described, total=False):
     allow_none: bool
     dump_only: bool
     load_only: bool
-    # None allows null too.
+    # With None as the default, the field may also be null.
     load_default: object
     data_key: str
 
@@ -95,7 +98,7 @@ def described(json_schema: Mapping[str, object], options: Options) -> dict[str, 
 
 
 class Converter:
-    """Loads a value with ``_convert``, which returns the converted value or raises an error."""
+    """Loads a value with ``_convert``, which returns the loaded value or raises ValidationError."""
 
     def _convert(self, value: object) -> object:
         raise NotImplementedError
@@ -105,10 +108,11 @@ class Converter:
 
 
 class Field(Converter, fields.Field[Any]):
-    """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone.
+    """A field that carries its JSON Schema.
 
-    JSON Schema is merged in this order, and later entries win: the arguments of ``__init__``, the
-    ``json_schema`` of the class, the option of the single field.
+    The schema is merged from three sources: the arguments of ``__init__``, the ``json_schema`` of
+    the class, and the option ``json_schema`` of the single field. Later sources win.
+    ``request_note`` is a sentence that only the descriptions of requests contain.
     """
 
     default_error_messages = {
@@ -194,7 +198,7 @@ class PersonName(Text):
 
 
 class Words(Text):
-    """At most eight words, each loaded as a pattern of LIKE for the texts that contain it."""
+    """One to eight words. For each word, a pattern of LIKE for texts that contain it is loaded."""
 
     default_error_messages = {"words": "must have 1 to 8 words, not {actual}"}
     json_schema = {"pattern": rf"^{WORD}([{BLANK}]{WORD}){{0,7}}[{BLANK}]*$"}
@@ -259,8 +263,8 @@ class SomeOf(Converter, fields.List[Any]):
 class Id(Field):
     """An id, loaded in lower case, or one of ``words``."""
 
-    # A malformed id in a filter, such as "null" or "true", is a mistake of the client, which an
-    # empty list would hide.
+    # A malformed id in a filter, such as "null" or "true", is an error. An empty list would hide
+    # this mistake of the client.
     default_error_messages = {
         "string": "must be a string",
         "uuid": "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91",
@@ -268,7 +272,7 @@ class Id(Field):
     }
 
     def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
-        # One type for ids and words, because an anyOf of the two breaks generated clients in Java.
+        # A single pattern for ids and words, because an anyOf breaks generated clients in Java.
         words_or_uuid = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
         super().__init__(
             {"type": "string", **(words_or_uuid if words else {"format": "uuid"})}, **options
@@ -291,14 +295,14 @@ class Timestamp(Field):
 
     default_error_messages = {
         "timestamp": "must be an ISO 8601 timestamp with a time, like 2026-11-20T11:02:43Z",
-        "day": "must be a day that exists, unlike {value}",
+        "day": "must be a day that exists; {value} does not",
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
     request_note = "Years 1900 to 9998; seconds are optional; no offset means UTC"
 
-    # No pattern, because generated clients turn this format into a date, and a pattern applies only
-    # to strings.
+    # There is no pattern. Generated clients turn this format into a date, and a pattern can only be
+    # checked on a string.
     json_schema = {
         "type": "string",
         "format": "date-time",
@@ -315,7 +319,7 @@ class Timestamp(Field):
             timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
             raise self.make_error("day", value=value[:10]) from None
-        # If the conversion to UTC overflows, the local year is checked, and is out of range too.
+        # If the conversion to UTC overflows, check the local year, which is out of range as well.
         with suppress(OverflowError):
             timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or UTC).astimezone(UTC)
         if not 1900 <= timestamp.year <= 9998:
@@ -346,7 +350,7 @@ class Day(Timestamp):
 class DayOrTimestamp(Timestamp):
     """A timestamp or a day, loaded as text.
 
-    PostgreSQL converts a day, because it knows the timezone of the workspace.
+    PostgreSQL converts a day to a timestamp, because it knows the timezone of the workspace.
     """
 
     default_error_messages = {
@@ -410,8 +414,8 @@ class URL(Text):
 
     default_error_messages = {
         "url": "must be an http or https URL in ASCII, with a host, without user name and password",
-        "unresolved": "must have a host that can be resolved, within 2 s",
-        "private": "must lead to public addresses only",
+        "unresolved": "must have a host that can be resolved within 2 s",
+        "private": "must have a host with public addresses only",
     }
     well_formed = re.compile(URL_TEXT, re.ASCII)
     json_schema = {"pattern": URL_TEXT, "examples": ["https://hooks.example.com/tasks"]}
@@ -459,7 +463,7 @@ class StringList(Converter, fields.List[Any]):
             raise self.make_error("length", max=self.max, actual=len(value))
         if len(value) < self.min:
             raise self.make_error("empty")
-        # From here on each item is a string, because any other item has raised an error.
+        # Loading the items raises an error for each item that is not a string.
         items: list[Any] = fields.List._deserialize(self, value, None, None)
         seen: set[str] = set()
         for item in items if self.unique else ():
@@ -502,7 +506,8 @@ class Limit(Field):
 
     def __init__(self, default: int, max: int) -> None:
         description = f"The maximum number of items on the page; values above {max} count as {max}"
-        # Larger values are accepted and lowered to ``max``; int32 is enough for clients.
+        # The schema has no maximum, because the service lowers larger values to ``max``. The format
+        # int32 is large enough for clients.
         json_schema = {
             "type": "integer",
             "format": "int32",

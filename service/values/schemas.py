@@ -1,4 +1,4 @@
-"""Base schemas of requests and resources, and the list of errors in an invalid request."""
+"""Base classes for the schemas of requests and resources, and the errors of an invalid request."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -9,7 +9,8 @@ from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_l
 
 from service.values.fields import Cursor, Field, Limit, camel_case
 
-# A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
+# A response lists at most MAX_ERRORS errors. Of a name that the client sent, it repeats at most
+# MAX_ECHO characters.
 MAX_ERRORS, MAX_ECHO = 20, 100
 # Suggest a known name from this similarity (0 to 1) on. At 0.6, "sort" would suggest "cursor".
 NEAR = 0.65
@@ -32,7 +33,7 @@ class StrictSchema(Schema):
         field_obj.data_key = field_obj.data_key or camel_case(field_name)
 
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
-        """Add a hint to the message of each unknown name: the nearest known name, or all."""
+        """Add a hint to the message for each unknown name: the nearest known name, or all names."""
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
@@ -49,9 +50,9 @@ class StrictSchema(Schema):
 class Resource(StrictSchema):
     """A resource of the API.
 
-    ``dump_only`` marks fields that only the service sets.
-    ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
-    fields that are not ``load_only``, except that it may lack those in ``optional``.
+    ``Task()`` loads the body of a POST, and ``Task(partial=True)`` the body of a PATCH. Only the
+    service sets the fields with ``dump_only``. A response has all fields without ``load_only``, but
+    the fields in ``optional`` may be absent.
     """
 
     optional: tuple[str, ...] = ()
@@ -60,9 +61,9 @@ class Resource(StrictSchema):
     def ignore_read_only(self, members: dict[str, Any], **_: object) -> dict[str, Any]:
         """Drop the read-only members of a PATCH.
 
-        So a client can send an object back as it was read (Google AIP-203, output-only fields).
-        POST rejects read-only members, because there is no object yet that the client could have
-        read.
+        Therefore a client can send an object back as it has read it (Google AIP-203, output-only
+        fields). POST rejects read-only members, because the client cannot have read an object that
+        does not exist yet.
         """
         if not self.partial:
             return members
@@ -87,9 +88,9 @@ class PageQuery(Query):
 
 
 def flatten(error: ValidationError) -> list[FieldError]:
-    """List the errors that marshmallow found, under names like ``title`` or ``attendees[2]``.
+    """List the errors that marshmallow found, with names like ``title`` or ``attendees[2]``.
 
-    There are at most MAX_ERRORS errors, and at most MAX_ECHO characters of each name.
+    The list has at most MAX_ERRORS errors. Longer names are cut after MAX_ECHO characters.
     """
 
     def walk(path: str, messages: Any) -> Iterator[FieldError]:

@@ -5,8 +5,8 @@ from collections import Counter
 from typing import Any
 
 MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
-# If a text has more than MAX_UNCOUNTED bytes, its values are counted before they are parsed,
-# because each parsed value takes memory.
+# If a text has more than MAX_UNCOUNTED bytes, count its values before parsing it, because each
+# parsed value takes memory.
 MAX_UNCOUNTED, MAX_VALUES = 65_536, 4096
 # How deep arrays and objects may be nested; Python's own limit differs from version to version.
 MAX_DEPTH = 100
@@ -29,7 +29,7 @@ MESSAGES = {
 
 
 class StrictJSONError(ValueError):
-    """The text is rejected; the message continues a sentence that begins with "The body"."""
+    """The text is not allowed. The message is the end of a sentence that begins with "The body"."""
 
     def __init__(self, name: str, /, **values: object) -> None:
         super().__init__(MESSAGES[name].format(**values))
@@ -57,7 +57,10 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def _values(content: bytes) -> int:
-    """Estimate the number of values: the strings, or the commas or brackets outside of them."""
+    """Estimate the number of values, as the number of strings, or of commas or brackets.
+
+    Only commas and brackets outside of strings count.
+    """
     unescaped = _unescaped(content)
     strings = unescaped.count(b'"') // 2
     if strings > MAX_VALUES:
@@ -67,7 +70,7 @@ def _values(content: bytes) -> int:
 
 
 def _is_too_deep(content: bytes) -> bool:
-    """Return whether a bracket outside of the strings is nested too deep."""
+    """Return whether lists or objects are nested too deep; brackets inside strings do not count."""
     depth = 0
     outside = b"".join(_unescaped(content).split(b'"')[::2])
     for bracket in outside.translate(None, NO_BRACKETS):

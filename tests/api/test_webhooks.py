@@ -103,8 +103,8 @@ UNUSABLE = {
         "ftp://127.0.0.1/", "127.0.0.1", "http://", "http://127.0.0.1/ä", "http://127.0.0.1/a b",
         "http://ada:secret@127.0.0.1/", "http://127.0.0.1:99999/", "http://[::1/",
     ],
-    "must have a host that can be resolved, within 2 s": ["http://a..b/"],
-    "must lead to public addresses only": ["http://10.0.0.1/", "http://[::ffff:a00:1]/"],
+    "must have a host that can be resolved within 2 s": ["http://a..b/"],
+    "must have a host with public addresses only": ["http://10.0.0.1/", "http://[::ffff:a00:1]/"],
     "must have 1 to 2048 characters, not": ["", "http://127.0.0.1/" + "x" * 2048],
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ OUT_OF_RANGE = [
 def test_text_in_any_other_form_is_rejected_as_a_timestamp():
     for values, reason in (
         (NO_TIMESTAMPS, "must be an ISO 8601 timestamp with a time, like "),
-        (NO_DAYS, "must be a day that exists, unlike {:.10}"),
+        (NO_DAYS, "must be a day that exists; {:.10} does not"),
         (OUT_OF_RANGE, "must be in the years 1900 to 9998 (UTC)"),
     ):
         for value in values:

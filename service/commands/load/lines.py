@@ -102,7 +102,7 @@ class CountingNumber(Field):
 
 
 class Fingerprint(Field):
-    default_error_messages = {"fingerprint": "must have 16 of: 0-9 a-f"}
+    default_error_messages = {"fingerprint": "must be 16 of the characters 0-9 a-f"}
 
     def __init__(self) -> None:
         super().__init__({"type": "string"}, load_default=None)
