@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 # If an extra is to be installed, pip tries all versions of its libraries before it looks at
-# python_requires. This check fails at once instead, with a clear message.
+# python_requires. This check fails first, with a clear message.
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("This service needs Python 3.11 or later; this is Python " + sys.version.split()[0])
 

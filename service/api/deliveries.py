@@ -68,7 +68,7 @@ class DeliveryFilter(schemas.PageQuery):
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:
     """Return the response with one delivery.
 
-    If there is no delivery, raise 403 for a caller who may not see any, and NotFound for others.
+    Without a delivery, raise 403 if the caller may not manage webhooks, and NotFound if they may.
     """
     if delivery is None:
         role_or_none()

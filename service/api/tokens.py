@@ -16,8 +16,8 @@ from service.http.responses import Body, headers_of_created, reply, reply_secret
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-# Removes the cookie. The name and the path must be the ones that docs/sign-in.md tells login pages
-# to set, because a browser replaces only a cookie of the same name and path.
+# Removes the cookie. Name and path must be the same as in docs/sign-in.md, which tells login pages
+# how to set the cookie: a browser replaces only a cookie with the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
 WORKSPACE = "The only workspace that the token can use; with null, it acts in your active workspace"

@@ -374,7 +374,9 @@ def signals_interrupt() -> Iterator[None]:
     "--dry-run", is_flag=True, help="Print the names of the pending migrations, and apply none."
 )
 def migrate_database(dry_run: bool) -> None:
-    """Safe to repeat, and to run on several hosts at once. Prints the name of each migration."""
+    """You may repeat this command, and run it on several hosts at the same time. Prints the name of
+    each migration that it applies.
+    """
     if dry_run:
         with connect(current_settings(), "migrate") as connection:
             names = pending_migrations(connection)

@@ -146,8 +146,8 @@ class Children:
 
         If PostgreSQL ends, start it again; raises CannotStart if it does not start.
         """
-        # While the code is broken, a child may end. That is no error: the next change of a file
-        # starts new children.
+        # While the code is broken, a child may end without ending this command. The next change of
+        # a file starts new children.
         broken = False
         while not self.interrupt.received:
             sleep(FILES_INTERVAL)

@@ -199,8 +199,8 @@ class Postgres:
         """Wait for the last processes of a PostgreSQL that was killed; then remove its lock files.
 
         The children of a killed server end by themselves. The server itself stays a zombie until
-        process 1 reaps it, which may never happen in a container. PostgreSQL would take the zombie
-        for a running server and refuse to start.
+        process 1 reaps it. In a container, this may never happen. A new PostgreSQL would take the
+        zombie for a running server and refuse to start.
         """
         deadline = monotonic() + CHILDREN_END
         while (left := self._has_processes()) and monotonic() < deadline:

@@ -10,14 +10,14 @@ from flask import Flask, Response
 from service import logs
 from service.database.db import current_request, current_state
 
-# Keys of the WSGI environ, which only ``speedups.http_server`` sets. ARRIVED: the time, by
-# ``monotonic()``, at which the request had arrived whole and the response before it on the same
-# connection had been sent. QUEUED: the seconds that the request then waited for a thread.
+# Keys of the WSGI environ that only ``speedups.http_server`` sets. ARRIVED is the time, by
+# ``monotonic()``, when the whole request had arrived and the previous response on the same
+# connection had been sent. QUEUED is how many seconds the request then waited for a thread.
 ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"
 
-# Linux writes a line of up to 4096 bytes (PIPE_BUF) as a whole, even if other processes write at
-# the same time.
-# JSON takes at most six times as many bytes as the same text in UTF-8.
+# Limits for two members of a line. Linux writes up to 4096 bytes (PIPE_BUF) to a pipe as a whole,
+# even if other processes write at the same time, so a line must not be longer. In JSON, a text
+# takes at most six times as many bytes as in UTF-8.
 MAX_PATH, MAX_ADDRESS = 500, 100
 
 # The header traceparent (W3C Trace Context); the first group is the id of the trace. An id that
@@ -54,7 +54,7 @@ def init_app(app: Flask) -> None:
         state.release()
         usage, rule = state.usage, request.url_rule
         seconds, path = monotonic() - state.arrived, route(rule.rule) if rule else "-"
-        # A client can send any word as the method; do not make a new series of each.
+        # A client can send any word as the method. Do not count each word as a new series.
         method, status = request.method if rule else "-", response.status_code
         count((method, path, status, seconds, state.database))
         line: logs.Line = {

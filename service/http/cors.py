@@ -1,8 +1,8 @@
 """CORS: pages of the origins in ``CORS_ORIGINS`` may read responses; other pages may not.
 
-Source: https://fetch.spec.whatwg.org/#http-cors-protocol. No response allows credentials, so a page
-has to send a token. A page that sends a cookie can read no response, and the gate rejects its
-writes.
+Source: https://fetch.spec.whatwg.org/#http-cors-protocol. Responses do not allow credentials, so a
+page has to send a token. A page that sends a cookie cannot read the response, and the gate rejects
+its writes.
 """
 
 from flask import Flask, Request, Response
@@ -16,13 +16,13 @@ REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Workspace-Id",
     "X-Request-Id", "baggage", "traceparent", "tracestate",
 )  # fmt: skip
-# A page may read only a few other headers of a response.
+# The headers of a response that a page may read. Browsers always let a page read a few others.
 RESPONSE_HEADERS = (
     "Allow", "ETag", "Idempotent-Replayed", "Link", "Location", "RateLimit", "RateLimit-Policy",
     "Retry-After", "WWW-Authenticate", "X-RateLimit-Limit", "X-RateLimit-Remaining",
     "X-RateLimit-Reset", "X-Request-Id",
 )  # fmt: skip
-# Seconds; Chromium caches the response to a preflight request for at most this time.
+# In seconds. Chromium caches the response to a preflight request for this time at most.
 MAX_AGE = 7200
 
 
@@ -57,11 +57,11 @@ def is_preflight(request: Request) -> bool:
 
 
 def answer_preflight(request: Request) -> Response:
-    """Answer a preflight request with 204, which allows nothing to an origin that is not listed."""
+    """Answer a preflight request with 204; it allows nothing unless the origin is listed."""
     if request.headers["Origin"] not in current_settings().cors_origins:
         # The browser's console then tells the developer of the page that the origin is not allowed.
         return reply(None, 204)
-    # For an unknown path every method is allowed, so that the page gets to read the 404.
+    # For an unknown path, allow all methods, so that the page can read the 404.
     methods = getattr(request.routing_exception, "valid_methods", None) or METHODS
     headers = {
         "Access-Control-Allow-Methods": ", ".join(sorted(methods)),

@@ -34,7 +34,7 @@ MESSAGES: dict[str, tuple[int, str]] = {
     for name, text in texts.items()
 }
 
-# The messages that replace Werkzeug's texts, because those are written for people with a browser.
+# The messages that replace Werkzeug's, which are written for people with a browser.
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) of errors after which a client can try again.
@@ -44,7 +44,8 @@ CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.
 FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 
-# Constraints on the number of rows, which a valid request can violate, and their messages.
+# Constraints that limit the number of rows, and the names of their messages. Even a valid request
+# can violate them.
 LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
 
 

@@ -9,13 +9,13 @@ def init_app(app: Flask) -> None:
     """Give requests the client address that the outermost of TRUSTED_PROXIES saw.
 
     Each proxy appends the address of its peer, so the service counts entries from the right. Only
-    commas separate entries. Otherwise a client could send an open quote, and hide the entry that
-    the proxy appends.
+    commas separate entries, even inside quotes. If quotes had a meaning here, a client could send
+    an open quote and so hide the entry that the proxy appends.
     """
     proxies = app.config["SETTINGS"].trusted_proxies
 
     def set_address() -> None:
-        """Replace the address of the peer, if the header has the entry and it is not empty."""
+        """Replace the address of the peer by the entry of the header, unless that is empty."""
         request = current_request()
         entries = request.environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
         if len(entries) >= proxies and (address := entries[-proxies].strip()):

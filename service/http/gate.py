@@ -38,8 +38,8 @@ from service.http.errors import http_error, invalid_field
 from service.http.requests import JSON_TYPE, View
 from service.values import fields
 
-# Paths that need no credential and are not counted. Those of the reference page exist only if the
-# setting DOCS is on (openapi/page.py).
+# Requests for these paths need no credential and are not counted. The paths below /docs exist only
+# if the setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
 # A login page creates sessions here. Instead of a credential its server sends a key of LOGIN_KEY.

@@ -56,7 +56,7 @@ class Created(NamedTuple):
 class Changed(NamedTuple):
     """The row of an object after a PATCH.
 
-    If If-Match names other versions only, ``matched`` is false and nothing has changed.
+    If ``If-Match`` names only other versions, ``matched`` is false and nothing has changed.
     ``event_id`` is null if nothing has changed, or if no webhook subscribes.
     """
 
@@ -70,9 +70,9 @@ class Changed(NamedTuple):
 class Documented:
     """The documented success of a view: the schema, the status and the kind of response.
 
-    The kind ``versioned`` is an object with an ETag. ``live`` also has an ETag, but some members
-    change without a new version, so GET never returns 304. ``also`` lists the statuses of errors
-    that do not follow from method and path.
+    The kind ``versioned`` is an object with an ETag. ``live`` is an object with an ETag of which
+    some members change without a new version, so GET never returns 304. ``also`` lists the statuses
+    of errors that do not follow from the method and the path.
     """
 
     schema: type[StrictSchema] | None
@@ -130,7 +130,7 @@ def reply_page(page: Page | BoundedPage) -> Response:
 
 @lru_cache(maxsize=256)
 def without_cursor(query: bytes) -> str:
-    """Take the cursor out of a query, so that another ``cursor=…`` can be appended."""
+    """Remove the cursor from a query, so that the caller can append another ``cursor=…``."""
     rest = {name: values for name, values in query_values(query).items() if name != "cursor"}
     return urlencode(rest, doseq=True) + "&" if rest else ""
 
@@ -138,7 +138,7 @@ def without_cursor(query: bytes) -> str:
 def reply_one(
     one: One | Created | Changed, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
-    """Make the response with one object and its ETag; 304 if the client has this version."""
+    """Answer with one object and its ETag, or with 304 if the client has this version."""
     request = current_request()
     headers = {**headers, "ETag": etag(one.version)}
     if (
@@ -151,18 +151,18 @@ def reply_one(
 
 
 def reply_created(created: Created, path: str) -> Response:
-    """Make the 201 with the new object, its ETag and its Location; the log names its id."""
+    """Answer 201 with the new object, its ETag and its Location; the log line contains its id."""
     return reply_one(created, 201, headers_of_created(path, created.id))
 
 
 def headers_of_created(path: str, id: str) -> dict[str, str]:
-    """Let the log name the id of a new object; return its Location below ``path``."""
+    """Return the Location of a new object below ``path``, and let the log line contain its id."""
     current_state().created = id
     return {"Location": f"{path}/{id}"}
 
 
 def require_match(matched: bool, version: int) -> None:
-    """Raise 412 with the current version if the version in If-Match is not the current version."""
+    """Raise 412 with the current version, unless the request matches it (``matched``)."""
     if not matched:
         error = VersionMismatch(MESSAGES["precondition"][1].format(version=version))
         error.etag = etag(version)

@@ -20,7 +20,8 @@ from service.http.requests import Values, View, read_bytes
 from service.http.responses import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
-# The form that etag() writes. Tags are compared character by character, so "01" is not "1".
+# The form of the tags that etag() writes. Tags are compared character by character, so the tag "01"
+# does not match "1".
 VERSION_TAG = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 # The stored headers; all other headers describe the current request.
@@ -28,7 +29,7 @@ REPLAYED_HEADERS = ("Location", "ETag")
 
 
 class StoredResponse(NamedTuple):
-    """The row of a key: the response stored under it, or nulls if this request is the first."""
+    """The row of a key: the stored response, or nulls if this is the first request with the key."""
 
     status: int | None
     # A JSON object.
@@ -39,16 +40,16 @@ class StoredResponse(NamedTuple):
 
 
 def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> View:
-    """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
+    """Let a view run once per ``Idempotency-Key``; repeated requests get the stored response.
 
     By default a key belongs to the user in the active workspace. ``whose`` can name another
     workspace, for example the one in the path. The key is deleted when the user leaves that
     workspace.
 
-    One transaction stores key, change, event and response, so a failed request stores no key. The
-    stored response has null instead of a secret.
+    One transaction stores the key, the change, the event and the response, so a failed request
+    stores no key. The stored response has null instead of a secret.
 
-    The view raises 400 for a malformed key, and 422 for a key of another request.
+    The view raises 400 if the key is malformed, and 422 if another request has used it.
     """
 
     @wraps(view)
@@ -90,17 +91,17 @@ def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> 
     return wrapper
 
 
-# For a resource of the user: the key holds in all workspaces.
+# For resources of the user: a key is the same in all workspaces.
 idempotent_of_user = partial(idempotent, whose=lambda _: {"workspace_id": None})
 # For members of the workspace in the path.
 idempotent_in_path = partial(idempotent, whose=lambda variables: {"workspace_id": variables["id"]})
 
 
 def fingerprint(request: Request) -> bytes:
-    """Hash method, path, query and body. A repeated request must have the same ones.
+    """Hash the method, path, query and body, which must be the same when a request is repeated.
 
-    The fingerprint includes the workspace of a restricted token, because a response that is stored
-    for another credential could show more than this token may see.
+    The fingerprint includes the workspace of a token for one workspace, because a response that is
+    stored for another credential could show more than this token may see.
     """
     only = current_state().caller["token_workspace_id"]
     line = f"{request.method} {request.full_path}{f' {only}' if only else ''}\n".encode()
@@ -118,9 +119,10 @@ def replay(stored: StoredResponse, status: int) -> Response:
 def expected_versions() -> list[int] | None:
     """Read the versions that ``If-Match`` allows, as a parameter of statements; None allows all.
 
-    RFC 9110 requires strong comparison, but proxies that compress responses make tags weak (nginx,
-    Cloudflare). This service accepts weak tags too: its versions name a state of the resource, not
-    the bytes of a response. A tag that this service cannot have made matches no version.
+    RFC 9110 requires strong comparison, but proxies that compress responses (nginx, Cloudflare)
+    make tags weak. This service accepts weak tags as well, because its versions name a state of the
+    resource and not the bytes of a response. A tag that this service cannot have made matches no
+    version.
     """
     request = current_request()
     if "HTTP_IF_MATCH" not in request.environ or request.if_match.star_tag:

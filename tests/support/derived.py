@@ -25,7 +25,7 @@ from service.values.schemas import Query, StrictSchema
 HERE = "tests/support/derived.py"
 
 VALUES = {name: values for entry in RESOURCES for name, values in entry.values.items()}
-# Fields that a client can set, but that the response shows in another way, which the value names.
+# Fields that a client can set, but that the response shows in another way. The value says how.
 NOT_SHOWN = {
     ("/api/me", "workspaceId"): "as the id of workspace",
     ("/api/me", "name"): "as the name of user",

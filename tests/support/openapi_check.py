@@ -46,7 +46,7 @@ def closed(part):
     if not isinstance(part, dict):
         return part
     if "propertyNames" in part or part.get("additionalProperties") is False:
-        # This is a schema for requests, which is strict already and allows other forms of
+        # Leave the schema of a request as it is. It is strict already, and allows other forms of
         # timestamps.
         return part
     part = {name: closed(inner) for name, inner in part.items()}

@@ -57,7 +57,7 @@ class Process(NamedTuple):
     version: str
     # Host and process id, like host7:4711.
     process: str
-    # Whether a web process uses the speedups; None for a worker, which has none.
+    # Whether a web process uses the speedups; None for a worker, because workers have no speedups.
     speedups: bool | None
     # The number of sessions with the name of this process. Behind a connection pooler, a session
     # has the name of its last client.
