@@ -43,7 +43,6 @@ class Delivery(schemas.Resource):
     timestamp = fields.Timestamp(description="When the event occurred")
     state = fields.OneOf(
         *STATES,
-        schema_name="DeliveryState",
         description="waiting (for an attempt), delivered, or failed (the service has given up)",
     )
     next_attempt_at = fields.Timestamp(

@@ -53,12 +53,9 @@ class RateLimits(schemas.Resource):
 
 class Me(schemas.Resource):
     user = fields.Nested(User, dump_only=True, description="The user who sends this request")
-    scope = fields.OneOf(
-        *SCOPES, schema_name="Scope", dump_only=True, description="What the credential may do"
-    )
+    scope = fields.OneOf(*SCOPES, dump_only=True, description="What the credential may do")
     credential = fields.OneOf(
         *CREDENTIALS,
-        schema_name="CredentialKind",
         dump_only=True,
         description="Whether the credential is an API token or a session",
     )

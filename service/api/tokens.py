@@ -32,9 +32,7 @@ class Token(schemas.Resource):
     name = fields.Text(
         fields.MAX_NAME, description="What the token is for; empty if the operator gave it no name"
     )
-    scope = fields.OneOf(
-        *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"
-    )
+    scope = fields.OneOf(*SCOPES, load_default="write", description="What the token may do")
     created_at = fields.Timestamp(dump_only=True, description="When the token was created")
     expires_at = fields.Timestamp(
         load_default=None, description="When the token expires; null means never"

@@ -62,7 +62,6 @@ class Webhook(schemas.Resource):
     )
     state = fields.OneOf(
         *STATES,
-        schema_name="WebhookState",
         dump_only=True,
         description="The state is failing from a failed attempt until the next successful one",
     )

@@ -40,7 +40,6 @@ def event(name: str, schemas: Schemas) -> JSON:
     envelope: dict[str, JSON] = {
         "id": {
             "type": "string",
-            "pattern": "^evt_[0-9a-f]{32}$",
             "description": "The id of the event, as in the header webhook-id",
         },
         "type": {"type": "string", "const": name, "description": "The type of the event"},

@@ -10,7 +10,7 @@ from typing import Any
 from marshmallow import Schema, fields, missing
 
 from service.values.fields import OneOf, SomeOf
-from service.values.schemas import StrictSchema
+from service.values.schemas import RESERVED, StrictSchema
 
 JSON = dict[str, object]
 AnyField = fields.Field[Any]
@@ -74,7 +74,7 @@ class Schemas:
         """
         taken = schema.load_fields.values()
         properties = {str(field.data_key): self.of_request(field) for field in taken}
-        names = keys(schema.fields.values())
+        names = [*dict.fromkeys([*keys(schema.fields.values()), *sorted(RESERVED)])]
         return {**object_of(properties, []), "propertyNames": {"enum": names}}
 
     def parameter(self, field: AnyField) -> JSON:
@@ -90,7 +90,8 @@ class Schemas:
         return {**parameter, **described, **commas, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:
-        return self.of_field(field, nullable=field.allow_none)
+        """Describe a field of a response, without limits: a later release may raise a limit."""
+        return without_limits(self.of_field(field, nullable=field.allow_none))
 
     def of_request(self, field: AnyField) -> JSON:
         schema = self.of_field(field, nullable=field.allow_none)
@@ -125,6 +126,15 @@ class Schemas:
         if nullable:
             schema["type"] = [schema["type"], "null"]
         return schema
+
+
+LIMITS = {"minLength", "maxLength", "pattern", "minItems", "maxItems", "minimum", "maximum"}
+
+
+def without_limits(schema: JSON) -> JSON:
+    items = schema.get("items")
+    rest = {keyword: value for keyword, value in schema.items() if keyword not in LIMITS}
+    return rest | ({"items": without_limits(items)} if isinstance(items, dict) else {})
 
 
 def with_nulls(example: object, schema: type[Schema] | None) -> object:

@@ -217,8 +217,9 @@ class Words(Text):
 class OneOf(Field):
     """One of a few strings.
 
-    ``schema_name`` names the enum in the published document. Without it, the document shows the
-    strings as examples. Then a later version may add strings without breaking typed clients.
+    ``schema_name`` names the enum in the published document. A response must not get a string that
+    is not in its enum, because typed clients reject it. Without ``schema_name`` the document shows
+    the strings as examples, and in requests as a pattern; a later release may add strings.
     """
 
     default_error_messages = {"choice": "must be one of: {choices}"}
@@ -226,8 +227,9 @@ class OneOf(Field):
     def __init__(
         self, *choices: str, schema_name: str | None = None, **options: Unpack[Options]
     ) -> None:
-        bounds = {"minLength": 1, "maxLength": MAX_REFERENCE, "pattern": NO_NUL}
-        values = {"enum": [*choices]} if schema_name else {**bounds, "examples": [*choices]}
+        pattern = f"^({'|'.join(map(re.escape, choices))})$"
+        strings = {"pattern": pattern, "examples": [*choices]}
+        values = {"enum": [*choices]} if schema_name else strings
         super().__init__({"type": "string", **values}, **options)
         self.schema_name, self.choices = schema_name, choices
 
@@ -543,7 +545,6 @@ class Cursor(Field):
         prefix = {True: key, False: "", None: f"({key})?"}[keyed]
         json_schema = {
             "type": "string",
-            "pattern": f"^{prefix}[0-9a-f]{{32}}$",
             "description": description,
         }
         super().__init__(json_schema, load_default=(None, None))

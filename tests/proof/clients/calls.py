@@ -19,13 +19,11 @@ from task_meeting_and_workspace_service_client.api.tasks import (
     update_task,
 )
 from task_meeting_and_workspace_service_client.models import (
-    CredentialKind,
     ErrorResponse,
     EventPage,
     Me,
     OtherEvent,
     Role,
-    Scope,
     Task,
     TaskChanges,
     TaskInput,
@@ -114,7 +112,7 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
 
 def me(alice: AuthenticatedClient) -> Me:
     caller = parsed(Me, get_me.sync_detailed(client=alice))
-    assert (caller.scope, caller.credential) == (Scope.WRITE, CredentialKind.API)
+    assert (caller.scope, caller.credential) == ("write", "api")
     assert caller.workspace is not None
     assert caller.workspace.role is Role.OWNER
     assert caller.limits.minute.remaining > 0

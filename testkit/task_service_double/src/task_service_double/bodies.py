@@ -87,8 +87,8 @@ class NewCredential(StrictSchema):
     """
 
     user = UserName()
-    kind = OneOf(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
-    scope = OneOf(*SCOPES, schema_name="Scope", load_default="write")
+    kind = OneOf(*CREDENTIALS, load_default="api")
+    scope = OneOf(*SCOPES, load_default="write")
     expires_in = number(max=36_500)
 
 
