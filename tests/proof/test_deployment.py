@@ -293,12 +293,12 @@ def test_an_installation_keeps_the_default_server_of_another_site(deployed, some
         (
             BOTH.format(" default_server"),
             "echo 'upstream service { server 127.0.0.1:9; }' >/etc/nginx/conf.d/zzz.conf",
-            "nginx does not take",
+            "nginx rejects",
         ),
         (
             "listen 80;",
             "echo 'upstream service { server 127.0.0.1:9; }' >/etc/nginx/conf.d/zzz.conf",
-            "nginx does not take",
+            "nginx rejects",
         ),
     ],
     ids=[
@@ -323,7 +323,7 @@ def test_an_installation_fails_if_the_configuration_of_nginx_was_invalid_before(
     somebody("listen 80;")
     deployed.run("echo 'nonsense;' >/etc/nginx/conf.d/broken.conf")
     printed = deployed.run(f"{INSTALL} --first api.example.com 2>&1 || echo status $?")
-    assert "Error: nginx does not take the configuration that this machine has" in printed
+    assert "Error: nginx rejects the configuration of this machine" in printed
     assert deployed.run("ls /etc/nginx/conf.d") == "broken.conf\n"
 
 
@@ -331,20 +331,20 @@ def test_an_installation_fails_if_the_configuration_of_nginx_was_invalid_before(
     ("script", "message"),
     [
         (f"{INSTALL} --frist x", "usage: install [--first NAME], where NAME is the host name"),
-        (f"{INSTALL} --first a/b", "'a/b' is no host name; write one like api.example.com"),
-        (f"{INSTALL} --first ''", "'' is no host name"),
+        (f"{INSTALL} --first a/b", "'a/b' is not a host name; write one like api.example.com"),
+        (f"{INSTALL} --first ''", "'' is not a host name"),
         (f"runuser -u nobody -- {INSTALL}", "only root can install"),
         (
             f"mv /etc/task-service/env /tmp/away; {INSTALL} --first api.example.com || code=$?\n"
             "mv /tmp/away /etc/task-service/env; exit $code",
-            "PostgreSQL has a role or a database 'service' already",
+            "PostgreSQL already has a role or a database 'service'",
         ),
         (
             "echo 'listen nowhere;' >>/etc/nginx/task-service/server.conf\n"
             "echo '# older' >>/etc/nginx/conf.d/task-service.conf\n"
             f"{INSTALL} || code=$?; sed -i '$d' /etc/nginx/task-service/server.conf\n"
             f"tail -1 /etc/nginx/conf.d/task-service.conf | grep older; {INSTALL}; exit $code",
-            "nginx does not take",
+            "nginx rejects",
         ),
     ],
     ids=[
@@ -555,8 +555,8 @@ def test_commands_refuse_a_comment_that_each_systemd_reads_in_its_own_way(deploy
     deployed.share.joinpath("settings").write_text("# the database \\\nDATABASE_URL=x\n")
     refused = "TASK_SERVICE_ENV=/mnt/settings task-service status 2>&1 || true"
     assert deployed.run(refused) == (
-        "Error: /mnt/settings has a comment that ends with a backslash, which systemd reads in one"
-        " way or another: remove the backslash\n"
+        "Error: /mnt/settings has a comment that ends with a backslash, which not every"
+        " version of systemd reads in the same way; remove the backslash\n"
     )
 
 
