@@ -1,8 +1,8 @@
 """Counts of requests and of corruption, which the processes add up in the table ``counters``.
 
-A request only appends to a deque. Every ten seconds a thread of the pool adds what is in it to the
-table. So the counts outlive the process, and any host can read the counts of all processes. A crash
-may lose the counts of the last ten seconds.
+A request only appends to a deque. Every ten seconds, a thread of the pool adds the contents of the
+deque to the table. So the counts outlive the process, and any host can read the counts of all
+processes. A crash may lose the counts of the last ten seconds.
 """
 
 from bisect import bisect_left
@@ -19,15 +19,15 @@ INTERVAL = 10
 BOUNDS = 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5
 # SQLSTATEs of a corrupted table or index.
 CORRUPTED = {"XX001", "XX002"}
-# Method, route, status, seconds in all, seconds that the database took.
+# Method, route, status, seconds of the whole request, and seconds of its statements and commits.
 Counted = tuple[str, str, int, float, float]
 
 
 class Counters:
-    """What this process has counted and not yet added to the table."""
+    """The counts that this process has not yet added to the table."""
 
     def __init__(self) -> None:
-        # Bounded, because a web server other than gunicorn has no thread that empties it.
+        # The deque is bounded, because under a web server other than gunicorn no thread empties it.
         self.requests: deque[Counted] = deque(maxlen=50_000)
         self._errors: deque[str] = deque(maxlen=1000)
         self._unsaved: defaultdict[str, float] = defaultdict(float)
@@ -38,7 +38,10 @@ class Counters:
             self._errors.append(error.sqlstate or "")
 
     def save(self, connection: Connection, *, due: bool = True) -> None:
-        """Add the counts to the table, if that is ``due``; they stay here if it fails."""
+        """Add the counts to the table; if that fails, keep them.
+
+        With ``due``, do nothing until INTERVAL seconds after the previous call that did something.
+        """
         if due and monotonic() < self._due:
             return
         self._due = monotonic() + INTERVAL

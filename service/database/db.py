@@ -1,6 +1,6 @@
-"""The database in a request: one connection at a time, and the statements that run on it.
+"""The database for a request, which has one connection at a time and runs its statements on it.
 
-A request gives its connection back before it waits for anything but the database.
+A request returns its connection to the pool before it waits for anything except the database.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,14 +33,14 @@ class RequestState:
     # sets it, counted from ``arrived``, and later statements do not extend it; 0 until then.
     deadline: float = 0
     connection: Connection | None = None
-    # Seconds that the request has waited for a connection, that its statements and commits took,
-    # and that it has spent on posting its events.
+    # How many seconds the request has waited for a connection, has spent on its statements and
+    # commits, and has spent on posting its events.
     waited: float = 0
     database: float = 0
     posted: float = 0
     # None until the gate has counted the request.
     usage: Usage | None = None
-    # What is stored under an Idempotency-Key instead of a body that has a secret.
+    # If the body of the response has a secret, the body that is stored under an Idempotency-Key.
     stored_body: str | None = None
     # The id of the resource that the request has created.
     created: str | None = None
@@ -95,9 +95,10 @@ def extend_deadline(seconds: float) -> None:
 
 
 def connection(state: RequestState) -> Connection:
-    """Take a connection for a request that has none; raises PoolTimeout or UnusableDatabase.
+    """Return the connection of a request; take one from the pool if the request has none.
 
-    The time that the request has waited for a thread counts against its deadline.
+    Raises PoolTimeout or UnusableDatabase. The time that the request has waited for a thread counts
+    against its deadline.
     """
     if state.connection is None:
         asked = monotonic()
@@ -119,15 +120,15 @@ def transaction() -> Iterator[None]:
     with used.transaction():
         yield
         ended = monotonic()
-    # The commit.
+    # Count the time that the commit took.
     used.seconds += monotonic() - ended
 
 
 def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
     """Run the first statement of a request; run it again if its connection was dead.
 
-    When PostgreSQL restarts, the pooled connections die. Only the first statement may run again:
-    this request has written nothing yet.
+    When PostgreSQL restarts, the pooled connections die. Only the first statement may run again,
+    because before it the request has written nothing.
     """
     state = current_state()
     try:
@@ -137,7 +138,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
         if not lost or monotonic() >= state.deadline:
             raise
         state.release()
-        # The other connections of the pool have died too.
+        # The other connections of the pool have probably died as well.
         state.pool.drain()
         row = connection(state).row(kind, name, values)
     return found(row, name)
@@ -166,8 +167,8 @@ def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
 def row_planned_for_values(kind: type[Row], name: str, /, **values: object) -> Row:
     """Like ``row``, but psycopg interpolates (and escapes) the values into the text.
 
-    PostgreSQL then plans the statement for these values. This is worth the time for statements with
-    many optional filters, for which a generic plan would be slow.
+    PostgreSQL then plans the statement for these values. Planning takes time, but pays off for
+    statements with many optional filters, for which a generic plan would be slow.
     """
     state = current_state()
     used = connection(state)
@@ -187,7 +188,10 @@ def execute(name: str, /, **values: object) -> None:
 
 
 def found(row: Row | None, name: str) -> Row:
-    """Return the row; without one raise NotFound: of tasks/get the message is Task not found."""
+    """Return the row, or raise NotFound if there is none.
+
+    The folder of the statement names the resource: for tasks/get, the message is "Task not found".
+    """
     if row is None:
         raise NotFound(name.partition("/")[0].removesuffix("s"))
     return row

@@ -1,6 +1,7 @@
-"""Connections to the database: one for a command, a pool for each process that serves.
+"""Connections to the database: one for a command, and a pool for each process that serves.
 
-The watchdog is here too, because only the pool knows which connections are in use, and until when.
+This module also contains the watchdog, because only the pool knows which connections are in use,
+and until when.
 """
 
 import logging
@@ -30,7 +31,7 @@ log = logging.getLogger("service.database")
 
 
 class UnusableDatabase(psycopg.NotSupportedError):
-    """The service cannot run on this database, whatever tables it has; the message says why."""
+    """The service can never run on this database; the message says why."""
 
 
 class OldServer(UnusableDatabase):
@@ -41,7 +42,7 @@ class OldServer(UnusableDatabase):
 
 
 class WrongEncoding(UnusableDatabase):
-    """The database stores text in another encoding than UTF-8; SQL_ASCII stores any bytes."""
+    """The encoding of the database is not UTF-8; with SQL_ASCII it would store any bytes."""
 
     def __init__(self, encoding: str) -> None:
         super().__init__(
@@ -75,10 +76,11 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
         "client_encoding": "UTF8",
         "connect_timeout": 2,
         "context": ADAPTERS,
-        # 0 prepares each statement when it first runs; None prepares none.
+        # With 0, psycopg prepares each statement when it first runs; with None, it prepares none.
         "prepare_threshold": 0 if settings.database_prepare else None,
-        # With data in flight, a dead peer is detected within 5 s. On an idle connection it takes 15
-        # s on Linux, where tcp_user_timeout replaces keepalives_count, and 25 s elsewhere.
+        # While data are in flight, the kernel detects a dead peer within 5 s. On an idle
+        # connection, it takes 15 s on Linux, where tcp_user_timeout replaces keepalives_count, and
+        # 25 s on other systems.
         "tcp_user_timeout": 5000,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -100,11 +102,12 @@ def connect(settings: Settings, command: str) -> Connection:
 
 
 class Watchdog:
-    """Shuts down connections that do not respond; one thread per process watches them all.
+    """Shuts down connections that do not respond; one thread per process watches all connections.
 
-    When PostgreSQL freezes, none of its timeouts fires, but its kernel still acknowledges data:
+    When PostgreSQL freezes, none of its timeouts fires, but its kernel still acknowledges data, so
     libpq would wait forever. When the network freezes, libpq notices it later than a client should
-    wait. After the socket is shut down, the waiting statement fails as on a lost connection.
+    wait. After the watchdog has shut down the socket, the waiting statement fails as if the
+    connection was lost.
     """
 
     # Seconds between two checks of the deadlines.
@@ -119,7 +122,8 @@ class Watchdog:
     def watch(self, connection: Connection, deadline: float) -> None:
         """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
         with self._lock:
-            # The thread starts with the first connection: a fork of gunicorn copies no threads.
+            # The thread starts with the first connection, because a fork of gunicorn would not copy
+            # a thread of the master.
             if self._thread is None:
                 thread = Thread(target=self._run, name="watchdog", daemon=True)
                 thread.start()
@@ -136,8 +140,8 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopping.wait(self.INTERVAL):
             now = monotonic()
-            # ``release`` needs the lock, so no watched connection is closed during this loop, and
-            # its file descriptor belongs to no other socket.
+            # ``release`` needs the same lock. So nobody closes a watched connection during this
+            # loop, and its file descriptor cannot belong to another socket.
             with self._lock:
                 for connection, deadline in list(self._deadlines.items()):
                     if deadline <= now:
@@ -164,7 +168,8 @@ class Pool(ConnectionPool[Connection]):
 
     # The class of the connections.
     connections = Connection
-    # Seconds in which the pool finds a free connection, or makes one if the database responds.
+    # Within this many seconds the pool finds a free connection, or makes one if the database
+    # responds.
     SHORTEST_WAIT = 0.2
     # Seconds between two checks of the connection of an idle process, and between two replacements
     # of connections that cannot write.
@@ -186,7 +191,8 @@ class Pool(ConnectionPool[Connection]):
         )
         self._stopping = Event()
         self._last_drained = 0.0
-        # Why psycopg_pool cannot connect is logged once a minute; a logger takes each filter once.
+        # psycopg_pool logs why it cannot connect; log this only once a minute. A logger ignores a
+        # filter that it already has.
         logging.getLogger("psycopg.pool").addFilter(is_rare_record)
         self._at_first = at_first
         super().__init__(
@@ -198,7 +204,8 @@ class Pool(ConnectionPool[Connection]):
             min_size=1,
             max_size=settings.web_threads,
             timeout=settings.pool_timeout,
-            # Seconds. With the default (300) the pauses between attempts would become long.
+            # In seconds. With the default (300), the pauses between attempts to connect would
+            # become long.
             reconnect_timeout=5,
             open=False,
         )
@@ -206,7 +213,7 @@ class Pool(ConnectionPool[Connection]):
     def prepare(self, connection: Connection) -> None:
         """Configure a new connection."""
         timeout = f"{self.settings.statement_timeout}s"
-        # Let every statement stay prepared: there are more than psycopg's default limit of 100.
+        # Let all statements stay prepared. There are more of them than psycopg's default limit 100.
         connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
@@ -251,7 +258,7 @@ class Pool(ConnectionPool[Connection]):
         return connection
 
     def putconn(self, connection: Connection) -> None:
-        """Return a connection, even if that is interrupted while psycopg rolls back."""
+        """Return a connection to the pool, even if a signal interrupts psycopg's rollback."""
         try:
             super().putconn(connection)
         except BaseException:
@@ -269,7 +276,7 @@ class Pool(ConnectionPool[Connection]):
             self.drain()
 
     def drain(self) -> None:
-        """Replace all connections; those in use are replaced when they are returned."""
+        """Replace all connections; a connection in use is replaced when it is returned."""
         self._last_drained = monotonic()
         super().drain()
 
@@ -288,10 +295,11 @@ class Pool(ConnectionPool[Connection]):
             # A busy process must not seem dead.
             connection = self.getconn(1 if self.sign_of_life.is_late else 0.01)
         except (PoolTimeout, PoolClosed):
-            # All are in use; or psycopg_pool has begun to connect, with pauses of 1 and 2 s.
+            # All connections are in use, or psycopg_pool is already trying to connect, with pauses
+            # of 1 and 2 s.
             return
         with suppress(psycopg.OperationalError):
-            # The last message of PostgreSQL, then the end.
+            # The first call reads PostgreSQL's last message, the second one the end of the stream.
             connection.pgconn.consume_input()
             connection.pgconn.consume_input()
         if not connection.broken:
@@ -302,7 +310,7 @@ class Pool(ConnectionPool[Connection]):
             self.drain()
 
     def _write(self, write: Callable[[Connection], None], connection: Connection) -> None:
-        """Save the counts and the sign of life; if that takes more than a second, try later."""
+        """Save the counts or the sign of life; give up if that takes more than a second."""
         self.watchdog.watch(connection, monotonic() + 1)
         try:
             write(connection)
@@ -313,7 +321,10 @@ class Pool(ConnectionPool[Connection]):
             self.watchdog.release(connection)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Save the counts and close all connections; one in use is closed when it comes back."""
+        """Save the counts and close all connections.
+
+        A connection in use is closed when it is returned.
+        """
         self._stopping.set()
         with suppress(PoolTimeout, psycopg.Error):
             connection = self.getconn(0.01)

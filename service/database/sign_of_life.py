@@ -11,7 +11,7 @@ from typing import NamedTuple
 from service.database.statements import Connection
 from service.process import application_name
 
-# Seconds between two signs, and after which a sign is late.
+# In seconds: INTERVAL is between two signs, and after LATE without a sign the next one is late.
 INTERVAL, LATE = 10, 20
 
 
@@ -23,7 +23,7 @@ class Silent(NamedTuple):
 class SignOfLife:
     """Renews the row of this process while it lives, and removes it at the end.
 
-    ``speedups`` says whether a web process uses them; it is None for a worker, which has none.
+    ``speedups`` says whether a web process uses the speedups; it is None for a worker.
     """
 
     def __init__(self, program: str, *, speedups: bool | None) -> None:
@@ -39,7 +39,7 @@ class SignOfLife:
         """Renew the row if that is due, and remove the rows of processes that were killed."""
         if self._renewed is not None and monotonic() < self._renewed + INTERVAL:
             return
-        # A fork has another process id, hence another name.
+        # The name contains the process id, which differs in a fork.
         name = application_name(self._program)
         values: dict[str, object] = {"name": name, "speedups": self._speedups}
         silent = connection.rows(Silent, "processes/renew", values)
@@ -56,7 +56,10 @@ class SignOfLife:
 
 
 def is_ours(pid: int) -> bool:
-    """Return whether a process of this user has this id; after a boot, others may have it."""
+    """Return whether a process of this user has this id.
+
+    After a boot, processes of other users may have the ids of earlier processes of the service.
+    """
     try:
         os.kill(pid, 0)
     except OSError:

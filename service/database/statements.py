@@ -1,4 +1,4 @@
-"""The statements: one SQL file each, run by name on a connection of psycopg."""
+"""The statements. Each is an SQL file, and runs by its name on a connection of psycopg."""
 
 import json
 import re
@@ -28,7 +28,7 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 class IdRow(NamedTuple):
-    """The row of a statement that returns only the id of what it has created or changed."""
+    """The row of a statement that returns only the id of the object that it created or changed."""
 
     id: str
 
@@ -75,7 +75,7 @@ def migrations() -> list[str]:
 
 @cache
 def schema_objects() -> dict[str, list[str]]:
-    """Name what the migrations create, and the table of migrations, for status/unusable."""
+    """Name the objects that migrations create, and the table of migrations, for status/unusable."""
     sources = b"".join(STATEMENTS[f"schema/{name}"].source for name in migrations())
     found = re.findall(rb"(?m)^CREATE (?:UNLOGGED )?(TABLE|SEQUENCE|FUNCTION) (\w+)", sources)
     objects = {"tables": ["schema_migrations"], "sequences": [], "functions": []}
@@ -95,7 +95,7 @@ class UnusableObject(NamedTuple):
 
 
 class JsonAsBytes(Loader):
-    """Loads JSON as the bytes that PostgreSQL wrote; the service parses no JSON of a response."""
+    """Loads JSON as the bytes that PostgreSQL wrote, because the service only passes them on."""
 
     def load(self, data: Buffer) -> bytes:
         return bytes(data)
@@ -144,7 +144,8 @@ class Connection(psycopg.Connection[TupleRow]):
     def _execute(
         self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
     ) -> None:
-        # Values that the statement does not name are ignored: several statements take all filters.
+        # Ignore values that the statement does not name: several statements get all filters, even
+        # if they use only some of them.
         parameters = [values[name] for name in statement.parameters]
         began = monotonic()
         try:
@@ -152,7 +153,7 @@ class Connection(psycopg.Connection[TupleRow]):
         except STALE:
             if self.prepare_threshold is None:
                 raise
-            # Within a transaction this fails too, because the error has aborted the transaction.
+            # Inside a transaction, this fails as well, because the error has aborted it.
             self.execute(STATEMENTS["connection/deallocate"].source)
             cursor.execute(statement.text, parameters, prepare=False)
         except errors.ReadOnlySqlTransaction:

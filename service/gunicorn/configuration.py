@@ -39,19 +39,21 @@ if settings.uses_speedups and hasattr(select, "epoll"):
     worker_class = "speedups.server.Server"
 logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
-# At most half of the file descriptors of a process (usually 1024), because the database and the
-# webhooks need some too.
+# At most half of the file descriptors of a process (usually 1024), because connections to the
+# database and to receivers of webhooks need file descriptors as well.
 worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 # Longer than a proxy keeps idle connections (nginx: 60 s), so that no proxy sends a request on a
 # connection that this server has just closed.
 keepalive = 75
-# Longer than a request can take with the default settings: 5 s, for a ping or a look-up 2 s more.
+# Longer than a request can take with the default settings, which is 5 s, and 2 s more for a ping or
+# a look-up.
 graceful_timeout = 30
-# For gthread: accept a request line as long as a header line may be, and believe no header about
-# the path or the client. By default gunicorn believes a client on this machine, such as a proxy.
+# For gthread: accept a request line that is as long as a header line may be, and ignore headers
+# that change the path or the address of the client. By default, gunicorn obeys such headers from
+# clients on this machine, for example from a proxy.
 limit_request_line = 8190
 forwarded_allow_ips = ""
-# Otherwise two services that the same user runs on one machine would share a control socket.
+# Without this, two services that the same user runs on one machine would share a control socket.
 control_socket_disable = True
 
 
@@ -60,11 +62,11 @@ STOP = signal.SIGTERM, signal.SIGQUIT, signal.SIGINT
 
 
 def on_starting(_server: object) -> None:
-    """Let the master stop a worker that is only starting.
+    """Let the master stop a worker that is still starting.
 
-    Until a worker has set its own signal handlers, it has the master's, which only remember a
-    signal. The worker would then start anyway, and the master would wait for it for the whole
-    graceful_timeout.
+    Until a worker has set its own signal handlers, it has the handlers of the master, which only
+    remember a signal. The worker would then start anyway, and the master would wait for the whole
+    graceful_timeout until it kills the worker.
     """
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, STOP),
@@ -74,7 +76,7 @@ def on_starting(_server: object) -> None:
 
 
 def end_at_signals() -> None:
-    """End this process at a signal to stop, because it does not serve requests yet."""
+    """Let a signal to stop end this process immediately, because it does not serve requests yet."""
     for number in STOP:
         signal.signal(number, lambda _number, _frame: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
@@ -82,7 +84,7 @@ def end_at_signals() -> None:
 
 def when_ready(server: Any) -> None:
     server.log.info(lifecycle_line("web", "starts", settings))
-    # A platform sets PORT alone. For the platforms that settings.py knows, HOST has a default.
+    # A platform sets only PORT. On the platforms that settings.py knows, HOST has another default.
     if "PORT" in os.environ and "HOST" not in os.environ and settings.host == "127.0.0.1":
         text = (
             "HOST is not set: only this machine can reach PORT; to serve others, set HOST=0.0.0.0"
@@ -95,7 +97,7 @@ def on_exit(server: Any) -> None:
 
 
 def post_fork(_server: object, _worker: object) -> None:
-    """Make free() return large buffers to the system; glibc would keep some for each thread."""
+    """Make free() return large buffers to the system; glibc would keep some for every thread."""
     mmap_threshold = -3
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(mmap_threshold, 2**17)

@@ -14,7 +14,7 @@ QUOTING = re.compile(r"(Invalid request from ip=[^ ]*|Error handling request).*"
 
 
 class ServiceLogger(Logger):
-    """gunicorn's logger, whose lines are JSON, or text to read if LOG_FORMAT says so."""
+    """gunicorn's logger, which writes JSON or text, as LOG_FORMAT says."""
 
     def setup(self, cfg: Config) -> None:
         super().setup(cfg)
@@ -30,6 +30,6 @@ class ServiceLogger(Logger):
 
 
 def without_quotation(message: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the message and its values, without the request that gunicorn may quote in it."""
+    """Return the message and its values; remove the request that gunicorn may quote in it."""
     quoting = QUOTING.fullmatch(message)
     return (quoting[1],) if quoting else (message, *values)

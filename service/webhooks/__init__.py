@@ -1,4 +1,4 @@
-"""Webhooks: post events to their receivers, signed, after the commit."""
+"""Webhooks: after the commit of a change, sign its event and post it to the receivers."""
 
 import logging
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")
 
-# Seconds of a request that are reserved for recording the outcome of an attempt.
+# A request reserves this many seconds for recording the outcome of an attempt.
 RECORD_SECONDS = 0.5
-# Seconds that must be left for an attempt to begin.
+# An attempt begins only if at least this many seconds are left.
 MIN_ATTEMPT_SECONDS = 0.05
 
 
 class NoSlot(Exception):
-    """No slot is free, or the workspace already uses its one; the text names the message."""
+    """No slot is free, or the workspace already uses one. The text is the name of the message."""
 
 
 class OutboundSlots:
     """Limits how many threads of a process wait for receivers and name servers.
 
-    A request that finds no slot leaves its events to the worker. The worker cannot take over a ping
-    or the check of a URL. A workspace may run only one of these at a time, so that it leaves slots
-    to other workspaces.
+    A request that finds no slot leaves its events to the worker. It cannot leave a ping or the
+    check of a URL to the worker. So a workspace may run only one ping or check at a time, which
+    leaves slots to other workspaces.
     """
 
     def __init__(self, slots: int) -> None:
@@ -73,7 +73,8 @@ class OutboundSlots:
 def init_app(app: Flask) -> None:
     app.after_request(post_announced)
     settings: Settings = app.config["SETTINGS"]
-    # Receivers and name servers that do not answer may hold a quarter of the threads, at least one.
+    # Receivers and name servers that do not answer may block a quarter of the threads, but at least
+    # one.
     app.extensions["outbound_slots"] = OutboundSlots(max(1, settings.web_threads // 4))
 
 
@@ -104,7 +105,7 @@ def post_announced(response: Response) -> Response:
 
 
 def _post(event_ids: list[str], settings: Settings) -> None:
-    # The deadline of the request also holds for the record of each outcome.
+    # The outcome of each attempt must be recorded before the deadline of the request.
     end = min(monotonic() + settings.webhook_timeout, current_state().deadline - RECORD_SECONDS)
     try:
         while end - monotonic() > MIN_ATTEMPT_SECONDS:
@@ -115,9 +116,9 @@ def _post(event_ids: list[str], settings: Settings) -> None:
                 keys=fingerprints(settings),
                 lease=settings.webhook_lease,
             )
-            # Hold no connection while the receiver works.
+            # Do not hold a connection while the receiver works.
             db.release()
-            # Too little time is left to post. A worker takes the delivery when its lease expires.
+            # If too little time is left to post, a worker takes the delivery after its lease.
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
             outcome = attempt(claim, settings, left, current_state().traceparent)

@@ -1,4 +1,4 @@
-"""One attempt to deliver an event: sign, post, and say when to retry."""
+"""One attempt to deliver an event: sign it, post it, and choose when to retry."""
 
 import logging
 import random
@@ -55,11 +55,11 @@ class Outcome(NamedTuple):
     error: str | None
     # The first characters of the receiver's response.
     answer: str
-    # Seconds; None if no retry follows.
+    # Seconds until the next retry; None if no retry follows.
     retry_delay: float | None
-    # Seconds in which nothing else is sent to this webhook after a failure.
+    # After a failure, the service sends nothing to this webhook for this many seconds.
     backoff: float
-    # Hours.
+    # The service disables a webhook that has failed for this many hours.
     disable_after: int
 
 
@@ -67,7 +67,7 @@ class Recorded(NamedTuple):
     """The row of a webhook that an outcome has changed."""
 
     disabled_reason: str | None
-    # How many deliveries are due again after a success.
+    # The number of deliveries that became due because of a success.
     caught_up: int | None
 
 
@@ -89,7 +89,7 @@ def attempt(message: Message, settings: Settings, timeout: float, traceparent: s
         answer = post(message.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
         return outcome_of(message, answer, settings)
     except Exception as error:
-        # Without an outcome, the attempt would be repeated forever and never be listed.
+        # Without an outcome, workers would repeat the attempt forever, and no list would show it.
         log.exception("delivery %s to webhook %s", message.id, message.webhook_id)
         took = round((monotonic() - began) * 1000)
         return outcome_of(message, Answer(took, error=type(error).__name__), settings)
@@ -177,6 +177,6 @@ def retry_after(answer: Answer) -> float:
     try:
         date = parse_date(text)
     except OverflowError:
-        # An offset from UTC of many digits.
+        # The offset from UTC has too many digits.
         return 0
     return min(date.timestamp() - time(), DAY) if date else 0

@@ -1,4 +1,4 @@
-"""Logs the errors of the database that the worker meets, without a flood."""
+"""Logs the errors of the database that the worker meets, but does not repeat them all the time."""
 
 import logging
 from threading import Lock

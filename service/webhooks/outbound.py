@@ -56,7 +56,7 @@ class BlockedURL(ValueError):
 
 
 class Resolver:
-    """Looks names up within a timeout, which getaddrinfo does not have.
+    """Looks up names within a timeout, because getaddrinfo has no timeout.
 
     Each host is looked up in a separate thread, so a dead name server delays only its own hosts. A
     look-up that still runs serves all callers that wait for the same host.
@@ -86,7 +86,7 @@ class Resolver:
                 except RuntimeError:
                     # The process has reached its limit of threads.
                     raise TimeoutError from None
-                # The look-up needs the lock to end, so it is still running.
+                # To end, the look-up needs the lock that this thread holds, so it is still running.
                 self._running[host, port] = future
         return future.result(timeout)
 
@@ -178,7 +178,7 @@ def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 class FinalResponse(HTTPResponse):
-    """Skips every interim response (RFC 9110, section 15.2); http.client skips 100 alone.
+    """Skips all interim responses (RFC 9110, section 15.2); http.client skips only 100.
 
     http.client has no public method that is called between two responses.
     """
@@ -190,7 +190,7 @@ class FinalResponse(HTTPResponse):
 
 
 class _Pinned:
-    """A connection to an address that was checked; its name is not resolved again.
+    """A connection to an address that was checked. The name of the host is not resolved again.
 
     urllib3 itself replaces this method for its proxies (``urllib3.contrib.socks``). Its documented
     way, an address as the host together with ``server_hostname``, returns the socket only after
@@ -274,7 +274,7 @@ def post(
         response = connection.getresponse()
         content = response.read(MAX_RESPONSE_BYTES, decode_content=False)
         if connection.expired:
-            # Otherwise a response that the deadline has cut off would look complete.
+            # Without this check, a response that the deadline has cut off would look complete.
             return answer(error="timeout")
         return answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:

@@ -2,14 +2,15 @@
 
 from typing import NamedTuple
 
-# Why somebody has disabled a webhook; all other reasons come from its receiver.
+# The reasons of a webhook that a person has disabled. All other reasons come from failures of its
+# receiver.
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
 
 class ListedWebhook(NamedTuple):
     # The webhook as the API shows it.
     body: bytes
-    # Null unless the webhook backs off now.
+    # Null unless the webhook is in a pause after failures.
     backoff_until: str | None
     last_attempt_at: str | None
     # A status, or the error of an attempt without one.
@@ -17,7 +18,7 @@ class ListedWebhook(NamedTuple):
 
 
 class MatchedWebhook(NamedTuple):
-    """The row of a webhook after a change or a deletion, which happens only if it is matched."""
+    """The row of a change or a deletion of a webhook, which happens only if ``matched`` is true."""
 
     id: str
     version: int

@@ -40,9 +40,9 @@ class MissingKey(NamedTuple):
     """The row of a key that webhooks need and that this process does not have."""
 
     key_fingerprint: str
-    # How many webhooks need it.
+    # The number of webhooks that need the key.
     webhooks: int
-    # The id of one of them.
+    # The id of one of these webhooks.
     example: str
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class MissingKey(NamedTuple):
 
 
 def derive_secret(key: str, webhook_id: str, number: int) -> str:
-    """Derive a secret of a webhook, as its owner gets it; it is stored nowhere."""
+    """Derive a secret of a webhook in the form that users see; the service does not store it."""
     seed = f"webhook {webhook_id} {number}".encode()
     return PREFIX + b64encode(hmac.digest(key.encode(), seed, "sha256")).decode()
 
@@ -67,7 +67,7 @@ def fingerprints(settings: Settings) -> list[str]:
 
 
 class ReadRow(Protocol):
-    """Runs ``sql/<name>.sql`` for its only row, or None: as a request, or as a command."""
+    """Runs ``sql/<name>.sql`` in a request or a command; returns its only row, or None."""
 
     def __call__(self, kind: type[Row], name: str, /, **values: object) -> Row | None: ...
 

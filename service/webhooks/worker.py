@@ -1,4 +1,4 @@
-"""The worker: delivers what is due, webhooks in turn, and prunes."""
+"""The worker delivers due deliveries, one webhook after the other, and prunes old rows."""
 
 import logging
 import signal
@@ -25,7 +25,7 @@ from service.webhooks.secrets import MissingKey, fingerprints, missing_keys, war
 
 log = logging.getLogger("service.worker")
 
-# Seconds between two queries for due deliveries, between two prunings, and after an error.
+# In seconds: between two queries for due deliveries, between two prunings, and after an error.
 POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
 # The statements that prune. Each examines a bounded batch, and returns where the next batch begins.
 PRUNE = (
@@ -37,13 +37,15 @@ PRUNE = (
 )
 # A running worker gives up a table for this round after this many empty batches.
 MAX_EMPTY_BATCHES = 10
-# Delivery threads per WEB_THREADS; one workspace may use WEB_THREADS of them.
+# The number of delivery threads, as a multiple of WEB_THREADS. One workspace may use WEB_THREADS of
+# them.
 ATTEMPTS_PER_THREAD = 4
 MAX_ATTEMPT_SECONDS = 15
 # Seconds that connections of the pool may take to close when the worker ends.
 CLOSE_SECONDS = 0.5
 
-# A workspace and a webhook; claims go on behind the last one, so that webhooks take turns.
+# A workspace and a webhook. The next claim continues after the webhook of the last claim, so that
+# webhooks take turns.
 Position = tuple[str, str]
 START = NIL_UUID, NIL_UUID
 
@@ -180,7 +182,7 @@ class Worker:
                 if not work():
                     self.stopping.wait(interval)
             except psycopg.Error:
-                # The error was logged where the statement ran.
+                # ``row`` has already logged the error.
                 self.stopping.wait(ERROR_INTERVAL)
             except Exception as error:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
