@@ -19,6 +19,7 @@ from support.world import tables_with
 
 from service.commands.load.lines import TYPES
 from service.database.statements import STATEMENTS
+from service.version import version
 
 TIMES = {"startTime": "2026-01-01T10:00:00.125Z", "endTime": "2026-01-01T11:00:00.000Z"}
 ACME = {"workspace": "acme"}
@@ -135,6 +136,29 @@ def test_load_rejects_an_incomplete_export_and_loads_nothing_of_it(
         loaded = load(text)
         assert loaded.exit_code == 0, loaded.output
         value(cli("workspace", "delete", "acme", "--yes"))
+
+
+def test_load_names_the_release_to_use_for_an_export_of_a_later_release(cli, load, export, acme):
+    first, *lines, last = map(json.loads, export().splitlines())
+    assert first == {"type": "export", "release": version()}
+    value(cli("workspace", "delete", "acme", "--yes"))
+    task = next(line for line in lines if line["type"] == "task")
+
+    def loaded(release):
+        # A later release may add members to the first and the last line.
+        ends = {**first, "release": release, "from": "here"}, {**last, "sum": 1}
+        written = [json.dumps(line) for line in (ends[0], *lines, ends[1])]
+        return load("\n".join(written).encode())
+
+    task["mood"] = "good"
+    hint = "; release 1000.0.0 made this export, and only 1000.0.0 or later loads all of it\n"
+    assert loaded("1000.0.0").stderr.endswith(hint)
+    for other in (version(), "0.9.1", "1.0", 7, None, "1000.0.0\n"):
+        stderr = loaded(other).stderr
+        assert "mood: unknown field" in stderr
+        assert "made this export" not in stderr
+    del task["mood"]
+    assert loaded("1000.0.0").exit_code == 0
 
 
 def test_a_webhook_signs_with_the_same_secrets_after_export_and_load(

@@ -23,11 +23,15 @@ from service.database.pool import connect
 from service.settings import Settings
 from service.values.fields import Day
 from service.values.strict_json import parse_object
+from service.version import version
 from service.webhooks.secrets import fingerprints
 
 # The maximum length of a line in bytes. The largest object, a completed meeting, has about a
 # million characters of at most six bytes each.
 MAX_LINE = 2**23
+
+RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", re.ASCII)
+NUMBER = re.compile(r"[0-9]+", re.ASCII)
 
 CUT_OFF = (
     "the export is cut off or changed: export it again, or remove its lines of type export and end"
@@ -131,6 +135,8 @@ def read(
     """
     # How many objects of the current export were read; None outside an export.
     exported: int | None = None
+    # What to add to an error in an export that a newer release made.
+    hint = ""
     for line in count(1):
         text = file.readline(MAX_LINE + 1)
         step(len(text))
@@ -147,6 +153,7 @@ def read(
             kind = document.pop("type", None)
             if kind in ("export", "end"):
                 exported = pass_limit(kind, document, exported)
+                hint = hint_of_newer(document.get("release")) if kind == "export" else ""
                 continue
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
@@ -164,12 +171,12 @@ def read(
             users = [field.data_key for field in fields if isinstance(field, UserRef)]
             if "user" in document and users and "user" not in users:
                 message += f"; a user is a value of: {', '.join(map(str, users))}"
-            raise InvalidLine(line, message) from None
+            raise InvalidLine(line, message + hint) from None
         except ValueError as error:
             # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
             cut_off = exported is not None and not text.endswith(b"\n")
-            raise InvalidLine(line, CUT_OFF if cut_off else message) from None
+            raise InvalidLine(line, CUT_OFF if cut_off else message + hint) from None
         row["line"] = line
         if exported is not None:
             exported += 1
@@ -180,11 +187,22 @@ def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
     """Begin or end the count of exported objects; raises ValueError.
 
     Returns 0 for the first line of an export, and None for the last one, if its count is right.
+    Other members of the two lines are those of later releases.
     """
     begins = kind == "export"
-    if begins != (exported is None) or document != ({} if begins else {"lines": exported}):
+    if begins != (exported is None) or document.get("lines") != exported:
         raise ValueError(CUT_OFF)
     return 0 if begins else None
+
+
+def hint_of_newer(release: object) -> str:
+    """Say which release can load an export, if the release that made it is newer than this one."""
+    if not isinstance(release, str) or not RELEASE.fullmatch(release):
+        return ""
+    made, this = ([int(part) for part in NUMBER.findall(text)[:3]] for text in (release, version()))
+    if made <= this:
+        return ""
+    return f"; release {release} made this export, and only {release} or later loads all of it"
 
 
 def batches(lines: Iterable[tuple[str, Row, int]]) -> Iterator[Batch]:

@@ -11,6 +11,7 @@ from psycopg.rows import args_row
 from service.commands.base import FoundWorkspace
 from service.commands.load.lines import TYPES
 from service.database.statements import STATEMENTS, Connection
+from service.version import version
 
 
 class Exported(NamedTuple):
@@ -23,16 +24,17 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     """Yield the lines of a snapshot of a workspace, in an order that ``load`` can read.
 
     A line has the members that ``load`` reads, except null ones. The first line says that this is
-    an export. The last line has the number of lines between the two, so that ``load`` can reject an
-    export that was cut off. The connection must not be in a transaction. The process holds one
-    object at a time. Raises ClickException if there is no such workspace.
+    an export, and which release made it. The last line has the number of lines between the two, so
+    that ``load`` can reject an export that was cut off. The connection must not be in a
+    transaction. The process holds one object at a time. Raises ClickException if there is no such
+    workspace.
     """
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
     with connection.transaction():
         workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
         if workspace is None:
             raise click.ClickException(f"there is no workspace {slug}")
-        yield encode({"type": "export"})
+        yield encode({"type": "export", "release": version()})
         total = 0
         for kind, schema in TYPES.items():
             known = {field.data_key for field in schema.load_fields.values()}
