@@ -1,4 +1,4 @@
-"""Statements run by libpq itself, without a cursor of psycopg.
+"""Runs statements with libpq directly, without a cursor of psycopg.
 
 This module relies on two things that psycopg does not document: ``error_from_result``, and that one
 ``Transformer``, a class with the methods of ``psycopg.abc``, serves all statements of a connection.

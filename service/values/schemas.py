@@ -47,9 +47,9 @@ class StrictSchema(Schema):
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
 
 
-# The read-only members of later releases, which the schema can already show: after a rollback the
-# functions that write the JSON are those of the newer release. A release that wants to add another
-# read-only member needs its name here one release earlier.
+# Read-only members that a later release may add. Responses can contain them even now: after a
+# rollback, the functions of the newer release still write the JSON. If a release is to add another
+# read-only member, the release before it must list its name here.
 RESERVED = {"updatedBy"}
 
 

@@ -55,7 +55,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def configured():
-    """Return what gunicorn reads in each case; one process reads them all."""
+    """Return the configuration that gunicorn reads in each case; one process reads all of them."""
     done = subprocess.run(
         [sys.executable, "-c", READER],
         cwd=PROJECT,

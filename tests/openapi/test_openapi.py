@@ -217,7 +217,7 @@ def shown_names(schema, shown):
     expected = [name for name in known if name in shown or name not in optional]
     assert list(shown) == expected, (
         f"{schema.__name__} differs from what PostgreSQL writes: its fields in {schema.__module__}"
-        " and those of its type *_document and function *_json in sql/schema have one order"
+        " and the fields of its type *_document and function *_json in sql/schema have one order"
     )
     for name, value in shown.items():
         if isinstance(known[name], Nested) and value is not None:

@@ -97,7 +97,7 @@ def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_
 
 @pytest.fixture
 def well(metrics):
-    """Return the figures of a healthy service, including those that the page's script adds."""
+    """Return the figures of a healthy service, including figures that the page's script adds."""
     figures = {
         line.split()[0].removeprefix("task_service_"): float(line.split()[1])
         for line in metrics.splitlines()

@@ -1,6 +1,6 @@
 """The requests that an OpenAPI document shows as examples, and the rows that they need.
 
-``document`` is the document of this code, or the one that an earlier release published.
+``document`` is the document of this code, or the document that an earlier release published.
 """
 
 import json
@@ -14,9 +14,9 @@ NOT_IN_THE_DEMO = {"tokens", "webhooks", "deliveries"}
 
 
 def operations(document):
-    """Every operation below /api that has examples, in the order of the document.
+    """Yield each operation below /api that has all its examples, in the order of the document.
 
-    test_openapi.py names examples that are missing.
+    tests/openapi/test_openapi.py fails if an example is missing.
     """
     for path, item in document["paths"].items():
         if path.startswith("/api/"):
