@@ -32,6 +32,8 @@ DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def pytest_addoption(parser):
     group = parser.getgroup("faults", "the scenarios of -m faults")
     group.addoption("--long", action="store_true", help="more rounds and longer outages")
+    group = parser.getgroup("releases", "what tests/releases keeps")
+    group.addoption("--record", metavar="VERSION", help="write what this release freezes")
 
 
 @pytest.hookimpl(tryfirst=True)

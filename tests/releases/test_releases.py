@@ -1,0 +1,75 @@
+"""This checkout keeps what each release froze; tests/releases has a folder for each of them."""
+
+import json
+import re
+
+import psycopg
+from support import policy
+from support.project import PROJECT, output
+from support.releases import FOLDER, for_each_release, read_json
+
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+FILES = "migrations.json", "schema.sql", "openapi.json", "names.json", "export.jsonl"
+COLUMNS = """
+    SELECT table_name || '.' || column_name, coalesce(domain_name, udt_name)
+      FROM information_schema.columns
+     WHERE table_schema = 'public'
+"""
+
+
+def test_two_records_of_one_checkout_are_the_same(record, pytestconfig):
+    """With ``--record VERSION`` this test writes the record."""
+    files = {}
+    for name in FILES:
+        files[name] = record(name)
+        assert record(name) == files[name]
+    version = pytestconfig.option.record
+    if version:
+        files["commit"] = output("git", "rev-parse", "HEAD", cwd=PROJECT).encode()
+        folder = FOLDER / version
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_bytes(text)
+
+
+@for_each_release
+def test_released_migrations_never_change(release, record):
+    new = json.loads(record("migrations.json"))
+    assert [*policy.of_migrations(read_json(release, "migrations.json"), new)] == []
+
+
+@for_each_release
+def test_a_released_schema_becomes_the_schema_of_a_new_database(release, empty, database_url, dump):
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute((release / "schema.sql").read_bytes())
+        old = dict(connection.execute(COLUMNS).fetchall())
+        connection.cursor().executemany(
+            "INSERT INTO schema_migrations (name, sha256) VALUES (%s, %s)",
+            read_json(release, "migrations.json").items(),
+        )
+        migrate(Settings.read({"DATABASE_URL": empty}))
+        assert [*policy.of_columns(old, dict(connection.execute(COLUMNS).fetchall()))] == []
+    # After a restore, PostgreSQL writes some expressions with other parentheses.
+    upgraded, new = (re.sub("[()]", "", text) for text in (dump(empty), dump(database_url)))
+    assert upgraded == new
+
+
+@for_each_release
+def test_the_openapi_document_follows_its_compatibility_policy(release, record):
+    new = json.loads(record("openapi.json"))
+    assert [*policy.of_openapi(read_json(release, "openapi.json"), new)] == []
+
+
+@for_each_release
+def test_settings_metrics_log_lines_commands_and_their_json_keep_their_names(release, record):
+    new = json.loads(record("names.json"))
+    assert [*policy.of_names(read_json(release, "names.json"), new)] == []
+
+
+@for_each_release
+def test_load_reads_the_export_of_a_release(release, export):
+    text = (release / "export.jsonl").read_bytes()
+    old, new = (list(map(json.loads, lines.splitlines())) for lines in (text, export(text)))
+    assert [*policy.of_lines(old, new)] == []
