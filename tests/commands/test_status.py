@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import conninfo_to_dict
 from support import project as pages
-from support.commands import CommandRunner, rows
+from support.commands import CommandRunner, rows, sentences
 from support.http import Client
 from support.processes import wait_until
 from support.receivers import FINGERPRINT, announce, subscribe
@@ -70,7 +70,8 @@ def worker(database_url, web):
 def report(cli):
     outcome = cli("status", "--json")
     assert outcome.stderr == ""
-    return outcome.exit_code, json.loads(outcome.stdout)
+    document = json.loads(outcome.stdout)
+    return outcome.exit_code, {**document, "problems": sentences(document["problems"])}
 
 
 @pytest.mark.usefixtures("worker")
@@ -417,7 +418,11 @@ def test_a_row_lock_of_a_person_is_a_problem_and_its_remedy_ends_it(
 
 SILENT = {
     "": (1, r"server +/nowhere:5432 silent\nPROBLEM +the database does not answer: .+: start P"),
-    "--json": (1, r'(?s)\{\s*"servers": .+"problems": \[\s*"the database does not answer: .+"'),
+    "--json": (
+        1,
+        r'(?s)\{\s*"servers": .+"problems": \[\s*\{\s*"text": "the database does not answer",'
+        r'\s*"remedy": ".+"',
+    ),
     "--metrics": (
         0,
         r"(?s).*\ntask_service_up 0\n.*\ntask_service_problems 1\n.*_servers_silent 1\n",
@@ -450,7 +455,7 @@ def run_in(url, sql):
 
 
 def problems(outcome):
-    return json.loads(outcome.stdout)["problems"]
+    return sentences(json.loads(outcome.stdout)["problems"])
 
 
 @pytest.mark.parametrize(
@@ -506,7 +511,7 @@ def test_status_notes_migrations_of_a_newer_release_without_a_problem(used, stat
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert f"note          {note}\n" in outcome.stdout
     document = json.loads(status_of(used, "--json").stdout)
-    assert document["notes"] == [note]
+    assert sentences(document["notes"]) == [note]
     found = {
         "applied": len(migrations()) + 1,
         "pending": [],

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from faults.documents import pooling
 from support import front
-from support.commands import CommandRunner, rows
+from support.commands import CommandRunner, rows, sentences
 from support.database import open_pool
 from support.processes import children, get, serving, wait_until, working
 
@@ -62,7 +62,7 @@ def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_tim
             expected = "up 1", "web_processes 2", "workers 1", "processes_silent 0"
             for figure in (*expected, "connections_needed 0"):
                 assert f"task_service_{figure}" in figures
-        assert [text.partition(":")[0] for text in json.loads(status())["problems"]] == [
+        assert [text.partition(":")[0] for text in sentences(json.loads(status())["problems"])] == [
             "no web process is running, so no request is answered",
             "no worker is running, so deliveries wait and nothing is pruned",
         ]

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from faults.cluster import follow, pair_of_servers
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from support.commands import rows
+from support.commands import rows, sentences
 from support.processes import get, serving, wait_until
 from support.rows import grants
 
@@ -48,7 +48,7 @@ def status(pair, status_of):
 def problems(outcome):
     """Return the problems in the JSON, except that no web process and no worker live."""
     assert outcome.stderr == ""
-    found = json.loads(outcome.stdout)["problems"]
+    found = sentences(json.loads(outcome.stdout)["problems"])
     return [problem for problem in found if not problem.startswith("no w")]
 
 

@@ -50,6 +50,11 @@ def value(outcome):
     return line
 
 
+def sentences(items):
+    """Join text and remedy of each problem or note of ``status --json``, as the page does."""
+    return [": ".join(filter(None, (item["text"], item.get("remedy")))) for item in items]
+
+
 def lines(outcome):
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     return [line.split("\t") for line in outcome.stdout.splitlines()]

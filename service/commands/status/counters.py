@@ -25,7 +25,7 @@ def read_counters(reader: Reader) -> Section:
         if count.series.startswith("corruption_total") and count.seconds < HOUR
     ]
     return Section(
-        figures={"counters": found},
+        figures={},
         metrics={
             "database_corrupted": len(corrupted),
             **{count.series: count.value for count in found},

@@ -29,8 +29,9 @@ def document(sections: Sequence[Section], problems: Sequence[Problem]) -> str:
         for section in sections
         for name, value in section.figures.items()
     }
-    notes = [note for section in sections for note in section.notes]
-    return json.dumps({**figures, "notes": notes, "problems": [*map(str, problems)]}, indent=1)
+    notes = [{"text": note} for section in sections for note in section.notes]
+    found = [{"text": text, "remedy": remedy or None} for text, remedy, _ in problems]
+    return json.dumps({**figures, "notes": notes, "problems": found}, indent=1)
 
 
 def metrics(sections: Sequence[Section], problems: Sequence[Problem], *, up: bool) -> Iterator[str]:

@@ -48,11 +48,11 @@ class Synchronous(NamedTuple):
 class Archived(NamedTuple):
     enabled: bool
     # The last file in the archive, and the seconds since it was archived.
-    last: str | None
-    seconds: float | None
+    last_file: str | None
+    seconds_since_last: float | None
     # Whether the last attempt failed, and for which file.
     fails: bool
-    failed: str | None
+    failed_file: str | None
 
 
 def read_servers(settings: Settings) -> Section:
@@ -125,16 +125,20 @@ def read_archive(reader: Reader) -> Section:
     lines, problems = [], []
     metrics: dict[str, float] = {"archive_fails": found.fails}
     if found.enabled:
-        last = f"{found.last} {found.seconds:.0f} s ago" if found.last else "none"
+        last = (
+            f"{found.last_file} {found.seconds_since_last:.0f} s ago" if found.last_file else "none"
+        )
         failed = ", then it failed" if found.fails else ""
         lines.append(("archive", f"the last file {last}{failed}"))
-    if found.seconds is not None:
-        metrics["archived_seconds"] = found.seconds
+    if found.seconds_since_last is not None:
+        metrics["archived_seconds"] = found.seconds_since_last
     if found.fails:
         remedy = (
             "pg_wal grows until the disk is full; PostgreSQL's log has the error of archive_command"
         )
-        problems.append(Problem(f"PostgreSQL cannot archive the WAL file {found.failed}", remedy))
+        problems.append(
+            Problem(f"PostgreSQL cannot archive the WAL file {found.failed_file}", remedy)
+        )
     return Section({"archive": found}, metrics, problems, lines)
 
 
