@@ -16,9 +16,13 @@ from time import monotonic, time
 from typing import TextIO
 
 Line = dict[str, object]
+# The seconds that each part of a request took; ``ms`` is the whole request.
+Times = dict[str, float]
 
 # An error that keeps occurring is logged again after this many seconds.
 RARE = 60
+# A part of a request that took fewer seconds than this is not logged.
+SHORTEST = 0.001
 # When each text was logged, by ``monotonic()``.
 rarely_logged: dict[str, float] = {}
 
@@ -40,12 +44,19 @@ class JSONFormat(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         return self.encode(line)
 
-    def request(self, line: Line, ms: float, request_id: str) -> str:
+    def request(self, line: Line, times: Times, request_id: str) -> str:
+        """Write the members of the line, the times as milliseconds, and the id of the request."""
         members = ", ".join(starmap(member, line.items()))
         # Not cached, because each line has its own values; an id contains no character that JSON
         # escapes.
-        own = f'"ms": {ms}, "requestId": "{request_id}"'
-        return f'{{"time": "{timestamp(time())}", {members}, {own}}}'
+        own = "".join(
+            [
+                f'"{name}": {seconds * 1000:.2f}, '
+                for name, seconds in times.items()
+                if seconds >= SHORTEST or name == "ms"
+            ]
+        )
+        return f'{{"time": "{timestamp(time())}", {members}, {own}"requestId": "{request_id}"}}'
 
 
 class TextFormat(logging.Formatter):
@@ -58,13 +69,14 @@ class TextFormat(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
         self.colour = colour
 
-    def request(self, line: Line, ms: float, _request_id: str) -> str:
+    def request(self, line: Line, times: Times, _request_id: str) -> str:
         """Write time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
         # Escape control characters in the path, because a terminal would execute them.
         shown = path if path.isprintable() else repr(path)
+        ms = f"{times['ms'] * 1000:.2f}"
         return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {ms} ms"
 
 
@@ -79,9 +91,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.setFormatter(lines)
         self.lines = lines
 
-    def write(self, line: Line, ms: float, request_id: str) -> None:
+    def write(self, line: Line, times: Times, request_id: str) -> None:
         try:
-            self.stream.write(self.lines.request(line, ms, request_id) + "\n")
+            self.stream.write(self.lines.request(line, times, request_id) + "\n")
         except (OSError, ValueError):
             # The request continues without a line in the log.
             return

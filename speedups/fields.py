@@ -30,15 +30,20 @@ class Loader:
         }
         self.required = {name for name, field in schema.load_fields.items() if field.required}
         values = {name: field.load_default for name, field in schema.load_fields.items()}
-        # The defaults of absent fields, or functions that return the default.
+        if schema.partial:
+            values = {}
+        # The defaults of absent fields, and the functions that make a new default for each body.
         self.defaults = {
             name: value
             for name, value in values.items()
-            if value is not missing and not schema.partial
+            if value is not missing and not callable(value)
         }
+        self.factories = {name: value for name, value in values.items() if callable(value)}
 
     def __call__(self, members: Values) -> Values:
-        values = {name: item() if callable(item) else item for name, item in self.defaults.items()}
+        values = self.defaults.copy()
+        for name, make in self.factories.items():
+            values[name] = make()
         try:
             for key, value in members.items():
                 name, deserialize = self.by_key[key]

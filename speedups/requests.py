@@ -3,7 +3,6 @@
 Relies on nothing that Werkzeug does not document: ``get_data`` may be overridden.
 """
 
-from functools import cached_property
 from typing import Any
 
 import flask
@@ -17,23 +16,34 @@ JSON = "application/json"
 class Request(flask.Request):
     """A request that reads its body once, up to the limit."""
 
+    _body: bytes | None = None
+
     def get_data(self, *args: Any, **options: Any) -> Any:
         if args or options:
             return super().get_data(*args, **options)
-        return self.body
+        if self._body is None:
+            self._body = self._read()
+        return self._body
 
-    @cached_property
-    def body(self) -> bytes:
-        """The body up to MAX_CONTENT_LENGTH; raises 413 if Content-Length is above it."""
+    def _read(self) -> bytes:
+        """Read the body up to MAX_CONTENT_LENGTH; raises 413 if Content-Length is above it."""
         limit: int = current_application().config["MAX_CONTENT_LENGTH"]
-        declared: str = self.environ.get("CONTENT_LENGTH", "")
-        length = int(declared) if declared.isascii() and declared.isdigit() else None
+        length = self.content_length
         if length is not None and length > limit:
             raise RequestEntityTooLarge
         body: bytes = self.environ["wsgi.input"].read(limit if length is None else length)
         return body
 
-    @cached_property
+    @property
+    def content_length(self) -> int | None:
+        """The length of the body; None if it is chunked. Werkzeug looks up both headers slowly."""
+        environ = self.environ
+        declared: str = environ.get("CONTENT_LENGTH", "")
+        if declared.isdecimal() and declared.isascii() and "HTTP_TRANSFER_ENCODING" not in environ:
+            return int(declared)
+        return super().content_length
+
+    @property
     def mimetype(self) -> str:
         """The media type; Werkzeug parses its parameters too."""
         declared = self.environ.get("CONTENT_TYPE", "")

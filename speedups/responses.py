@@ -3,7 +3,7 @@
 Relies on ``Headers._list``, which Werkzeug does not document.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flask import Response
@@ -39,12 +39,13 @@ class Reply(Response):
         content_type: str | None = None,
         direct_passthrough: bool = False,
     ) -> None:
-        has_body = isinstance(response, str | bytes) and response and status not in (204, 304)
-        if not has_body or mimetype is None or content_type is not None:
+        body = response.encode() if isinstance(response, str) else response
+        # Werkzeug treats a response without a body, or without one of these types, in its own way.
+        is_plain = type(body) is bytes and body and status not in (204, 304)
+        if not is_plain or mimetype is None or content_type is not None:
             super().__init__(response, status, headers, mimetype, content_type, direct_passthrough)
             return
-        body = response.encode() if isinstance(response, str) else response
-        pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+        pairs = headers.items() if hasattr(headers, "items") else headers or ()
         complete = CompleteHeaders(
             [("Content-Type", mimetype), *pairs, ("Content-Length", str(len(body)))]
         )

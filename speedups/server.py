@@ -1,6 +1,6 @@
 """The HTTP server with the limits, the urgent path and the error page of the service."""
 
-from secrets import token_hex
+import os
 
 from service.http import errors, gate
 from service.settings import Settings
@@ -10,7 +10,7 @@ from speedups.http_server.errors import error_head
 
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
     """Make head and body of an error response that has the form of all errors of the service."""
-    request_id = token_hex(8)
+    request_id = os.urandom(8).hex()
     body = errors.error_body(status, message, request_id=request_id)
     head = [
         ("Content-Type", "application/json"),
