@@ -25,7 +25,7 @@ from bench.stage import database
 
 # How many requests of each case are sent before the first count, to warm up connections, plans and
 # caches, and how many are sent for each count.
-WARM_UP, REQUESTS = 60, 200
+WARM_UP, REQUESTS = 60, 50
 # Each case is counted until, of its last COUNTS counts, the highest is at most AGREE times the
 # lowest. The result is their median. Without a result after ATTEMPTS counts, the benchmark fails.
 COUNTS, AGREE, ATTEMPTS = 3, 1.02, 9

@@ -25,6 +25,11 @@ class Request(flask.Request):
             self._body = self._read()
         return self._body
 
+    def close(self) -> None:
+        """Close the uploaded files, if a view has read any; no view of the service does."""
+        if "files" in self.__dict__:
+            super().close()
+
     def _read(self) -> bytes:
         """Read the body up to MAX_CONTENT_LENGTH; raises 413 if Content-Length is above it."""
         limit: int = current_application().config["MAX_CONTENT_LENGTH"]

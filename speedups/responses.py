@@ -26,6 +26,10 @@ class CompleteHeaders(Headers):
         else:
             super().extend(fields, **named)
 
+    def to_wsgi_list(self) -> list[tuple[str, str]]:
+        """Copy the list at once; Werkzeug iterates over the headers."""
+        return self._list.copy()
+
 
 class Reply(Response):
     """A response that sends its headers as they are, if it is made with a body and a MIME type."""

@@ -6,6 +6,7 @@ these tests fail, SPEEDUPS=off runs the service without the speedup.
 
 import re
 from dataclasses import replace
+from io import BytesIO
 
 import psycopg
 import pytest
@@ -193,8 +194,31 @@ def test_each_body_is_read_the_same_with_and_without_speedups(length, chunked, k
             environ |= {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
         with app.request_context(environ) as context:
             request = context.request
-            read.append([request.mimetype, caught(request.get_data), caught(request.get_data)])
+            found = [request.mimetype, request.content_length]
+            read.append([*found, caught(request.get_data), caught(request.get_data)])
     assert read[0] == read[1]
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("coding", [None, "chunked", "gzip", "gzip, chunked"])
+@pytest.mark.parametrize("declared", [None, "", "0", "007", "-1", "+5", " 5 ", "٣", "5x"])
+def test_each_content_length_is_read_the_same_with_and_without_speedups(declared, coding):
+    environ = EnvironBuilder(method="POST").get_environ()
+    environ.pop("CONTENT_LENGTH", None)
+    given = {"CONTENT_LENGTH": declared, "HTTP_TRANSFER_ENCODING": coding}
+    environ |= {name: value for name, value in given.items() if value is not None}
+    plain, fast = PlainRequest(environ), dispatch.Application.request_class(environ)
+    assert plain.content_length == fast.content_length
+
+
+@pytest.mark.nodatabase
+def test_each_request_closes_the_files_of_a_form_with_and_without_speedups():
+    for request_class in (PlainRequest, dispatch.Application.request_class):
+        builder = EnvironBuilder(method="POST", data={"file": (BytesIO(b"x"), "x.txt")})
+        request = request_class(builder.get_environ())
+        file = request.files["file"]
+        request.close()
+        assert file.closed
 
 
 @pytest.mark.nodatabase
