@@ -45,7 +45,8 @@ def gunicorn(url, *, under=(), **environment):
             yield port, server.pid
         finally:
             server.terminate()
-            server.wait(40)
+            # Under valgrind, a server takes long to stop.
+            server.wait(300 if under else 40)
 
 
 class Client:
