@@ -1,6 +1,6 @@
 # Commands for contributors. `make setup` installs all tools in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proof faults lint lock bench
+.PHONY: help setup run test proof faults lint lock bench release
 
 BIN := .venv/bin
 
@@ -28,10 +28,15 @@ lint: ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# "make lock UPGRADE=" keeps each version that still fits.
+UPGRADE := --upgrade
 lock: ## update requirements.txt to the newest versions that setup.cfg allows
-	$(BIN)/uv pip compile setup.cfg --quiet --upgrade --universal --python-version 3.11 \
+	$(BIN)/uv pip compile setup.cfg --quiet $(UPGRADE) --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --custom-compile-command 'make lock' \
 		--output-file requirements.txt
 
 bench: ## measure CPU per request; needs wrk (apt-get install wrk)
 	$(BIN)/python -m bench
+
+release: ## make a release: VERSION=1.2.3; CONTRIBUTING.md says what it does
+	$(BIN)/python .ci/release.py $(VERSION)

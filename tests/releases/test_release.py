@@ -1,0 +1,84 @@
+"""``make release`` refuses what is not ready, in one sentence, and then changes nothing."""
+
+import subprocess
+import sys
+
+import pytest
+from support.project import copy_project, environment, run
+
+pytestmark = pytest.mark.nodatabase
+
+CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- A thing.\n"
+WHO = "-c", "user.name=Rosa", "-c", "user.email=rosa@example.com"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Return a clean checkout of main with the tools in .venv, of which 1.2.3 was released."""
+    copy_project(tmp_path)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / ".gitignore").write_text(".venv\n")
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    (tmp_path / "tests/releases/1.2.3").mkdir()
+    (tmp_path / "tests/releases/1.2.3/commit").write_text("0123abc\n")
+    run("git", "init", "--quiet", "--initial-branch", "main", cwd=tmp_path)
+    commit(tmp_path)
+    return tmp_path
+
+
+def commit(folder):
+    run("git", "add", "--all", cwd=folder)
+    run("git", *WHO, "commit", "--quiet", "--message", "A step", cwd=folder)
+
+
+def refusal(folder, version):
+    """Run the command; return its only line."""
+    variables = environment(RELEASE_RUN="false")
+    command = [sys.executable, folder / ".ci/release.py", version]
+    before = run("git", "rev-parse", "HEAD", cwd=folder), run("git", "status", "-s", cwd=folder)
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True)
+    after = run("git", "rev-parse", "HEAD", cwd=folder), run("git", "status", "-s", cwd=folder)
+    assert (ended.returncode, before) == (1, after)
+    return ended.stderr.strip().splitlines()[0]
+
+
+def test_a_version_that_is_not_three_numbers_or_not_above_the_newest_release_is_refused(checkout):
+    for version in ("", "1.3", "v1.3.0", "1.3.0-rc1", "1.03.0", "1.3.0.0", "²"):
+        expected = f"Error: VERSION={version} is not three numbers, like 1.2.3 (semver.org)."
+        assert refusal(checkout, version) == expected
+    for newest in ("1.2.3", "1.10.0"):
+        expected = f"must be greater than {newest}, the newest release."
+        for version in ("1.2.3", "1.2.2", "1.1.10", "0.9.0"):
+            assert refusal(checkout, version) == f"Error: VERSION={version} {expected}"
+        if newest == "1.2.3":
+            run("git", *WHO, "tag", "v1.10.0", cwd=checkout)
+
+
+def test_changes_without_a_commit_another_branch_and_a_changelog_without_entries_are_refused(
+    checkout,
+):
+    (checkout / "new").touch()
+    assert refusal(checkout, "1.3.0") == "Error: commit or remove these changes first:"
+    (checkout / "new").unlink()
+    run("git", "switch", "--quiet", "--create", "topic", cwd=checkout)
+    assert refusal(checkout, "1.3.0") == "Error: a release is made on main, not on topic."
+    run("git", "switch", "--quiet", "main", cwd=checkout)
+    for text in (CHANGELOG.replace("- A thing.", "## [1.2.3]\n\n- Old."), "# Changelog\n"):
+        (checkout / "CHANGELOG.md").write_text(text)
+        commit(checkout)
+        assert "no entry below ## [Unreleased]" in refusal(checkout, "1.3.0")
+    (checkout / ".venv").unlink()
+    assert refusal(checkout, "1.3.0").endswith("run make setup.")
+
+
+def test_failing_tests_make_no_release(checkout):
+    """The lock file is confirmed first, for which uv asks the package index."""
+    (checkout / "Makefile").write_text("lock:\n")
+    commit(checkout)
+    assert refusal(checkout, "1.3.0") == "Error: false failed; nothing was released."
+    (checkout / "Makefile").write_text("lock:\n\techo flask==3.0 >requirements.txt\n")
+    commit(checkout)
+    variables = environment(RELEASE_RUN="true")
+    command = [sys.executable, checkout / ".ci/release.py", "1.3.0"]
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert "requirements.txt does not fit setup.cfg" in ended.stderr
