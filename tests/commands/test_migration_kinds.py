@@ -75,6 +75,8 @@ def run(copied, empty):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A run below nohup ignores SIGHUP, as it should; these runs must get it.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
     return start

@@ -52,8 +52,11 @@ def squawk(path, kind):
     # configuration, and fails if the user may not list one of them.
     config = path.with_name("squawk.toml")
     config.touch()
+    program = Path(sys.executable).with_name("squawk")
+    if not program.exists():
+        pytest.skip("squawk is missing: its wheels need glibc 2.28 or later, or macOS")
     command = [
-        Path(sys.executable).with_name("squawk"),
+        program,
         *("--config", config),
         *("--reporter", "json", "--pg-version", "15", "--exclude", LEFT_OUT),
         *([] if kind else ["--assume-in-transaction"]),

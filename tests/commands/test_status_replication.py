@@ -209,7 +209,7 @@ def test_if_all_connections_are_used_up_status_says_who_can_still_connect(pair, 
     primary, _ = pair
     url = make_conninfo(primary.url, user="full")
     with primary.connect() as connection, ExitStack() as stack:
-        connection.execute("CREATE ROLE full LOGIN")
+        connection.execute("CREATE ROLE full LOGIN; GRANT CONNECT ON DATABASE postgres TO full")
         with suppress(psycopg.OperationalError):
             while True:
                 stack.enter_context(psycopg.connect(url))
