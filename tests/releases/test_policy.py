@@ -242,4 +242,6 @@ def test_an_object_that_load_loses_or_changes_is_named():
     assert [*policy.of_lines([task], [])] == [f"the line {ids} is gone"]
     (found,) = policy.of_lines([task], [{"type": "task", "id": "1"}])
     assert found == f"the line {ids}: title was 'Tea' and is None"
-    assert [*policy.of_lines([task, end], [{**task, "new": 1}, {**end, "lines": 2}])] == []
+    begin = {"type": "export", "release": "1.0.0"}
+    new = [{**begin, "release": "1.1.0"}, {**task, "new": 1}, {**end, "lines": 2}]
+    assert [*policy.of_lines([begin, task, end], new)] == []
