@@ -30,6 +30,8 @@ VERSIONS = {
     "testkit/task_service_double/README.md": r"_(?:service|double)-([0-9.]+)-py3",
     "testkit/pytest_task_service/README.md": r"_(?:service|double)-([0-9.]+)-py3",
 }
+# The pages whose examples install this release and upgrade it to the next patch, and their proof.
+EXAMPLES = "docs/deployment.md", "docs/operations.md", "tests/proof/test_deployment.py"
 DISTRIBUTIONS = ".", "testkit/task_service_double", "testkit/pytest_task_service"
 RELEASES = Path("tests/releases")
 BIN = Path(".venv/bin")
@@ -72,12 +74,23 @@ def check(version):
         sys.exit("Error: CHANGELOG.md has no entry below ## [Unreleased], so what is released?")
 
 
+def next_patch(version):
+    major, minor, patch = numbers(version)
+    return f"{major}.{minor}.{patch + 1}"
+
+
 def read(name):
     return Path(name).read_text(encoding="utf-8")
 
 
 def write_version(version):
     """Write the version into each file that has it, and the date into the changelog."""
+    old = re.search("(?m)^version = (.*)$", read("setup.cfg"))[1]
+    new = {old: version, next_patch(old): next_patch(version)}
+    versions = re.compile(rf"(?<![\d.])({'|'.join(map(re.escape, new))})(?!\d)")
+    for name in EXAMPLES:
+        text = versions.sub(lambda match: new[match[0]], read(name))
+        Path(name).write_text(text, encoding="utf-8")
     for name, pattern in VERSIONS.items():
         text, found = re.subn(
             f"(?m){pattern}",
@@ -185,7 +198,7 @@ def release(version, tested):
     )
     rules = "tests/commands/test_migration_rules.py"
     run(BIN / "pytest", "-q", *affected, rules)
-    run("git", "add", *VERSIONS, "CHANGELOG.md", RELEASES / version)
+    run("git", "add", *VERSIONS, *EXAMPLES, "CHANGELOG.md", RELEASES / version)
     run("git", "commit", "--quiet", "-m", f"Release {version}\n\n.ci/run has passed on {tested}.")
     commit = output("git", "rev-parse", "HEAD")
     build_twice(commit)
