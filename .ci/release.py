@@ -35,6 +35,8 @@ EXAMPLES = "docs/deployment.md", "docs/operations.md", "tests/proof/test_deploym
 DISTRIBUTIONS = ".", "testkit/task_service_double", "testkit/pytest_task_service"
 RELEASES = Path("tests/releases")
 BIN = Path(".venv/bin")
+# An editable installation has the version that the checkout had when it was installed.
+INSTALL = BIN / "pip", "install", "-q", "-r", "tests/requirements.txt"
 
 
 def run(*command, cwd=None, **variables):
@@ -181,14 +183,14 @@ def main(version=""):
         # The tree was clean, so this removes only what this program wrote.
         subprocess.run(["git", "reset", "--quiet", "--hard", tested], check=True)
         shutil.rmtree(RELEASES / version, ignore_errors=True)
+        subprocess.run(INSTALL, check=False)
         raise
 
 
 def release(version, tested):
     """Write, record, commit and build the release whose code was tested in this commit."""
     write_version(version)
-    # An editable installation has the version that the checkout had when it was installed.
-    run(BIN / "pip", "install", "-q", "-r", "tests/requirements.txt")
+    run(*INSTALL)
     run(BIN / "pytest", "-q", "tests/releases/test_releases.py", "--record", version)
     affected = (
         "tests/releases",
