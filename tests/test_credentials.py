@@ -134,7 +134,7 @@ def test_a_malformed_workspace_id_is_400_and_counts_in_the_active_workspace(
     assert (str(row["workspace_id"]), row["minute_count"]) == (cast["acme"], len(sent))
 
 
-def test_naming_a_workspace_out_of_reach_is_404_and_counts_in_the_active_workspace(
+def test_naming_a_workspace_out_of_reach_gets_404_and_counts_in_the_active_workspace(
     app, alice, connection, cast, initech
 ):
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
@@ -210,7 +210,7 @@ def test_the_header_does_not_change_the_stored_active_workspace(alice, insert_in
 # The operations that do not read the header
 
 
-def test_only_these_operations_ignore_the_header_workspace_id():
+def test_only_the_listed_operations_ignore_the_header_workspace_id():
     assert {view.name for view in views() if view.ignores_workspace_header} == {
         "GET /api/me",
         "PATCH /api/me",

@@ -94,7 +94,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_a_copy_that_has_lost_its_symbolic_links_says_so_in_one_line(windows, name):
+def test_a_checkout_without_its_symbolic_links_stops_with_an_error_of_one_line(windows, name):
     ran = subprocess.run(
         [sys.executable, *STARTS[name]],
         cwd=windows,

@@ -67,7 +67,7 @@ OPERATIONS = {
 }
 
 
-def test_only_these_operations_and_one_kind_of_line_take_the_name_of_a_person():
+def test_only_the_listed_operations_and_one_kind_of_line_take_the_name_of_a_person():
     taking = {view.name for view in views() if view.takes_body and names(view.arguments)}
     # This operation exists only with the setting LOGIN_KEY.
     assert taking | {"POST /api/session"} == OPERATIONS.keys()

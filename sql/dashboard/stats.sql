@@ -1,7 +1,7 @@
 -- The figures of one workspace of the caller, in one snapshot; no row if the caller may not use it.
 -- Each count reads one range of an index. "medium", the commonest priority, is what the other
--- priorities leave. The figures are not kept in counters, because these would cost each new task a
--- sixth of its work.
+-- priorities leave. The figures are not kept in counters, because updating the counters would make
+-- the creation of a task a sixth more expensive.
 -- "Today" is the current day in the timezone of the workspace.
 SELECT row_to_json(stats) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member

@@ -1,4 +1,4 @@
--- The users whom the lines of a workspace name: its members, and authors who have left it.
+-- The users of an exported workspace: its members, and the authors who have left the workspace.
 SELECT json_build_object(
            'id', person.id,
            'email', person.email,

@@ -1,4 +1,4 @@
--- A workspace, as the line from which the command load creates it.
+-- Return the line of an export from which the command load creates the workspace.
 SELECT json_join(
            workspace_details(workspace), json_build_object('version', workspace.version)
        )::text AS body

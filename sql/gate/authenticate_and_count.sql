@@ -17,7 +17,7 @@ WITH caller AS MATERIALIZED (
            token.last_used_at,
            person.id AS user_id,
            workspace.id AS workspace_id,
-           -- These limits of the plan Starter apply if an operator has renamed it.
+           -- If an operator has renamed the plan Starter, these built-in limits apply instead.
            coalesce(plan.per_minute, starter.per_minute) AS per_minute,
            CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day,
            now() AS now

@@ -1,7 +1,8 @@
 -- Add a user to a workspace. Admins may add plain members; owners may add members of any role.
 -- An operator (a NULL as user_id) may even add a deactivated user.
--- If this request has created the user, the workspace becomes the user's active one. Another user
--- keeps the choice. An operator makes it the active one of every user who has none.
+-- If this request has created the user, the workspace becomes the user's active workspace.
+-- A user who already existed keeps the active workspace. An operator also makes the workspace the
+-- active one of a user who has no active workspace.
 WITH account AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT person.*

@@ -11,9 +11,9 @@
 --   the user.
 -- * Adding or removing a member changes the number of members, and so locks the workspace.
 -- For example, DELETE FROM members would lock the member first and then, through the foreign key,
--- the user. At the same time the user may choose this workspace, which locks the user first and
--- then the member: a deadlock. So a statement that adds or deletes members locks their users first,
--- even if it changes no user.
+-- the user. At the same time the user may choose this workspace: this request locks the user
+-- first and then the member. Each of the two would wait for the lock of the other, a deadlock. So a
+-- statement that adds or deletes members locks their users first, even if it changes no user.
 -- tests/statements/test_lock_order.py stops each statement at each of these tables, and looks at
 -- what the statement has locked.
 
@@ -500,8 +500,8 @@ CREATE TABLE counters (
 
 -- The running web processes and workers. Each renews its row every ten seconds, and deletes the row
 -- when it ends. The name is the application_name of the process in pg_stat_activity.
--- The column speedups says whether a web process uses them. It is null for a worker, which has
--- none.
+-- The column speedups says whether a web process uses them. The column is null for a
+-- worker, because only web processes have speedups.
 CREATE TABLE processes (
     name text PRIMARY KEY,
     speedups boolean,

@@ -53,8 +53,8 @@ CREATE TABLE meetings (
         CHECK (status = 'completed' OR decisions = '{}')
 );
 
--- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
--- size of the addresses.
+-- Store the column uncompressed. The stored sizes of rows limit the length of a page. Compression
+-- would make the stored size smaller than the addresses that the page returns.
 ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);

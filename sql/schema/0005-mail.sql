@@ -25,8 +25,8 @@ CREATE TABLE mail (
         ON DELETE CASCADE
 );
 
--- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
--- size of the addresses.
+-- Store the column uncompressed. The stored sizes of rows limit the length of a page. Compression
+-- would make the stored size smaller than the addresses that the page returns.
 ALTER TABLE mail ALTER COLUMN recipients SET STORAGE EXTERNAL;
 
 CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);

@@ -32,8 +32,8 @@ CREATE TABLE knowledge (
     PRIMARY KEY (workspace_id, id)
 );
 
--- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
--- size of the tags.
+-- Store the column uncompressed. The stored sizes of rows limit the length of a page. Compression
+-- would make the stored size smaller than the tags that the page returns.
 ALTER TABLE knowledge ALTER COLUMN tags SET STORAGE EXTERNAL;
 
 CREATE INDEX knowledge_by_words ON knowledge USING gin (words);

@@ -53,11 +53,11 @@ CREATE INDEX feeds_by_reading ON feeds (read_at);
 -- reader sees an event at position 900. Then the database is restored from an older backup, without
 -- this event. Soon other events get positions 900 and 901, and the reader, who goes on after 900,
 -- would miss the first of them without noticing.
--- The row of a cursor was written after everything that its reader has seen. So if the row is still
--- there, all of that is, too. PostgreSQL empties an UNLOGGED table after a crash, on a standby that
--- is promoted, and when a backup of its files is put back. A row that pg_restore has written has
--- another xmin. In each of these cases the cursor has no valid row, and the reader gets 410 and
--- lists everything again.
+-- The service stores a row for each cursor, and writes the row after all events that the reader of
+-- the cursor has seen. So if the row is still there, all these events are still there, too.
+-- PostgreSQL empties an UNLOGGED table after a crash, on a standby that is promoted, and when a
+-- backup of its files is put back. A row that pg_restore has written has another xmin. In each of
+-- these cases the cursor has no valid row, and the reader gets 410 and lists everything again.
 CREATE UNLOGGED TABLE event_cursors (
     workspace_id uuid NOT NULL
         REFERENCES feeds (workspace_id) ON DELETE CASCADE,

@@ -1,4 +1,5 @@
--- Find the workspaces with these slugs, each with its oldest owner, the default author for load.
+-- Find the workspaces with these slugs, and the oldest owner of each workspace.
+-- The command load takes this owner as the author of objects that name no author.
 SELECT workspace.slug,
        workspace.id::text,
        (

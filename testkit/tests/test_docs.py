@@ -48,7 +48,7 @@ def run(tmp_path):
     return run
 
 
-def test_every_block_of_the_pages_is_run_by_a_test():
+def test_a_test_runs_every_code_block_of_the_testkit_pages():
     assert set(FILES) == {
         "test_excerpt.py",
         "test_snapshot.py",

@@ -384,7 +384,7 @@ def test_load_accepts_more_data_than_a_request_to_the_service_may_have(service, 
     assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2500
 
 
-def test_deliver_attempts_all_waiting_deliveries_but_only_one_while_the_webhook_fails(
+def test_the_command_deliver_attempts_all_deliveries_but_only_one_if_the_webhook_fails(
     service, call
 ):
     service.webhooks.fail(503, times=2)

@@ -234,7 +234,7 @@ def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
 
 
 @pytest.mark.proof
-def test_a_start_removes_what_killed_doubles_have_left_behind(folder):
+def test_a_double_that_starts_removes_the_files_of_doubles_that_were_killed(folder):
     with started("--keep", TMPDIR=folder) as (_, line):
         pids = [line["pid"], *children(line["pid"])]
         for pid in pids:

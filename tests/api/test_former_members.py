@@ -94,7 +94,9 @@ def test_a_former_member_cannot_be_changed_removed_or_assigned(alice, cast, path
     assert "must be the id of a member" in error_message(alice.post("/tasks", task), 400)
 
 
-def test_a_deleted_workspace_and_a_deleted_user_leave_no_former_members(connection, cast, cli):
+def test_deleting_a_user_or_a_workspace_also_deletes_the_rows_of_former_members(
+    connection, cast, cli
+):
     insert_member(connection, cast["globex"], cast["bob"])
     assert cli("user", "delete", "bob@example.com", "--yes").exit_code == 0
     assert count(connection, "former_members") == 0

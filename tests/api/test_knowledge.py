@@ -116,7 +116,7 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-def test_a_search_for_syntax_of_tsquery_is_200_and_finds_no_entry_of_another_workspace(alice, put):
+def test_a_search_for_operators_of_tsquery_finds_no_entry_of_another_workspace(alice, put):
     put("Tea")
     for q in SYNTAX:
         put("Tea foreign", q, [q[:120]], "globex")

@@ -16,7 +16,7 @@ def me(client):
     return response.get_json()
 
 
-def test_me_shows_user_credential_workspace_and_limits(alice, cast):
+def test_get_me_returns_user_credential_workspace_and_limits(alice, cast):
     shown = me(alice)
     minute = {"resetsAt": shown["limits"]["minute"]["resetsAt"]}
     assert shown == {
@@ -66,7 +66,9 @@ def test_me_and_the_headers_show_the_same_limits_and_both_count_this_request(
 
 
 @pytest.mark.parametrize("kind", ["api", "session"])
-def test_me_shows_the_scope_and_the_expiry_of_the_sent_credential(app, cast, connection, kind):
+def test_get_me_returns_the_scope_and_the_expiry_of_the_sent_credential(
+    app, cast, connection, kind
+):
     expiry = "2099-01-01T09:00:00.743Z"
     insert_token(connection, cast["bob"], "of-bob", kind=kind, scope="read", expires=expiry)
     bob = Client(app, "of-bob") if kind == "api" else Client(app, cookie="of-bob")
@@ -77,7 +79,7 @@ def test_me_shows_the_scope_and_the_expiry_of_the_sent_credential(app, cast, con
     assert shown["workspace"]["role"] == "member"
 
 
-def test_me_without_an_active_workspace_shows_null_and_the_limits_of_starter(
+def test_without_an_active_workspace_get_me_returns_null_and_the_limits_of_the_plan_starter(
     alice, cast, connection
 ):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))

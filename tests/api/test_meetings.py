@@ -156,7 +156,7 @@ def test_a_meeting_completed_without_an_outcome_stays_completed(alice, connectio
 
 
 @pytest.mark.parametrize("field", list(OUTCOME))
-def test_setting_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, field):
+def test_setting_an_outcome_of_a_scheduled_meeting_gets_400(alice, meeting, connection, field):
     path = f"/meetings/{meeting['id']}"
     before = row_of(connection, "meetings", meeting["id"])
     for other in ({"title": "Renamed"}, {"status": "scheduled"}):

@@ -82,7 +82,7 @@ def test_a_user_from_another_workspace_keeps_the_name_and_the_active_workspace(
     assert count(connection, "users") == users
 
 
-def test_adding_a_member_again_or_a_deactivated_user_is_409(alice, connection, path, roles):
+def test_adding_a_member_again_or_a_deactivated_user_gets_409(alice, connection, path, roles):
     body = {"email": "BOB@example.com", "role": "admin"}
     assert error_message(alice.post(path, body), 409).endswith("is already a member")
     connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Charlie'")
@@ -92,7 +92,7 @@ def test_adding_a_member_again_or_a_deactivated_user_is_409(alice, connection, p
     assert alice.get("/workspaces").get_json()[0]["memberCount"] == 2
 
 
-def test_without_the_setting_members_create_users_an_unknown_address_is_404(
+def test_adding_an_unknown_address_gets_404_if_members_may_not_create_users(
     build, connection, path
 ):
     alice = Client(build(members_create_users=False), TOKENS["alice"])
@@ -175,7 +175,7 @@ def test_an_owner_can_appoint_owners_and_may_leave_unless_no_other_owner_is_left
     assert "must keep an owner" in error_message(bob.delete(bobs), 409)
 
 
-def test_changing_or_removing_a_member_of_another_workspace_is_404(
+def test_changing_or_removing_a_member_of_another_workspace_gets_404(
     alice, cast, initech, path, roles, connection
 ):
     insert_member(connection, initech, cast["charlie"])

@@ -57,7 +57,7 @@ def many(connection, cast):
     connection.execute("TRUNCATE workspaces, users CASCADE")
 
 
-def test_each_page_of_a_search_in_many_tasks_reads_ten_thousand_of_them(alice, many):
+def test_each_page_of_a_search_in_many_tasks_reads_ten_thousand_tasks(alice, many):
     assert ids(read_all(alice, "/tasks", q="report", limit=30)) == many[::-1]
     searched = []
     page = {"nextCursor": ""}

@@ -228,7 +228,7 @@ def test_two_equal_changes_at_the_same_time_make_one_new_version(alice, plain, r
         ("delete", "subtask", [(204, 400, 0), (204, 201, 0), (409, 201, 2)]),
     ],
 )
-def test_a_delete_during_another_change_deletes_everything_or_is_409(
+def test_a_delete_during_another_change_deletes_everything_or_gets_409(
     connection, race, first, second, outcomes
 ):
     statuses = [response.status_code for response in race(first, second)]

@@ -70,7 +70,7 @@ def test_the_expiry_of_a_new_token_must_be_in_the_future(alice):
     assert invalid_field(past, "expiresAt") == "must be in the future"
 
 
-def test_the_101st_live_token_is_409_even_if_several_are_created_at_the_same_time(
+def test_creating_the_101st_live_token_gets_409_even_if_several_requests_run_at_the_same_time(
     alice, cast, connection
 ):
     # The cast has given Alice one token.

@@ -123,7 +123,7 @@ def test_a_url_to_which_no_event_may_be_sent_is_400(alice, connection, receiver,
     assert webhook_row(connection, webhook)["url"] == receiver.url
 
 
-def test_the_21st_webhook_is_409_even_if_several_are_created_at_the_same_time(
+def test_creating_the_21st_webhook_gets_409_even_if_several_requests_run_at_the_same_time(
     alice, cast, connection, receiver
 ):
     for _ in range(17):
@@ -424,7 +424,7 @@ def test_an_attempt_makes_no_new_version_of_a_webhook_unless_it_disables_the_web
 # Remove
 
 
-def test_a_deleted_webhook_is_404_immediately_and_the_worker_deletes_its_deliveries(
+def test_a_deleted_webhook_gets_404_immediately_and_the_worker_deletes_its_deliveries(
     alice, cast, connection, receiver, work
 ):
     gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))

@@ -70,7 +70,7 @@ def test_a_plain_member_cannot_change_the_workspace(bob, acme, connection):
     assert row_of(connection, "workspaces", acme["id"]) == before
 
 
-def test_an_owner_of_another_workspace_cannot_change_one_where_they_are_a_plain_member(
+def test_an_owner_cannot_change_another_workspace_in_which_the_owner_is_a_plain_member(
     bob, cast, acme, connection, initech
 ):
     insert_member(connection, initech, cast["bob"], "owner")

@@ -37,7 +37,7 @@ def warned(url, **settings):
     return lines
 
 
-def test_if_all_is_well_check_prints_one_line_per_check(database_url):
+def test_if_all_is_well_the_command_check_prints_one_line_per_check(database_url):
     code, lines = check(database_url, WEBHOOK_KEY=KEY, WEB_THREADS="2")
     assert code == 0
     name = conninfo_to_dict(database_url)["dbname"]
@@ -85,7 +85,7 @@ def test_an_invalid_setting_is_an_error_that_prevents_a_start(settings, line, st
 
 
 @pytest.mark.nodatabase
-def test_check_names_a_setting_without_effect_and_its_remedy(tmp_path, monkeypatch):
+def test_the_command_check_names_a_setting_without_effect_and_the_remedy(tmp_path, monkeypatch):
     unit = tmp_path / "task-service-web.socket"
     unit.touch()
     monkeypatch.setattr("service.commands.check.SOCKET", unit)
@@ -101,7 +101,7 @@ def test_check_names_a_setting_without_effect_and_its_remedy(tmp_path, monkeypat
 
 
 @pytest.mark.nodatabase
-def test_check_warns_of_an_installed_file_of_another_release_and_names_the_remedy(
+def test_the_command_check_warns_of_a_file_of_another_release_and_names_the_remedy(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("service.commands.check.UNITS", tmp_path)

@@ -203,7 +203,7 @@ def test_load_names_an_invalid_line_and_loads_nothing_of_its_file(load, connecti
     ],
     ids=lambda value: value.get("type") if isinstance(value, dict) else "",
 )
-def test_a_line_needs_exactly_its_required_fields(load, connection, line, names):
+def test_load_names_the_required_fields_that_a_line_lacks(load, connection, line, names):
     assert line.keys() - {"type"} == names
     for name in names:
         rest = {key: value for key, value in line.items() if key != name}
@@ -412,7 +412,7 @@ def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url
     ],
     ids=lambda line: line["type"],
 )
-def test_if_a_line_has_no_fingerprint_its_secret_derives_from_the_newest_key(
+def test_a_webhook_loaded_without_a_fingerprint_gets_a_secret_of_the_newest_key(
     load, webhooks_app, connection, cast, line, tmp_path
 ):
     webhook = {"type": "webhook", **ACME, "id": ID, "url": "https://example.com/"}

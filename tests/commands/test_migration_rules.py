@@ -202,7 +202,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("source", "fault"), BAD.values(), ids=BAD)
-def test_the_check_names_what_would_block_requests_or_break_old_code(
+def test_the_migration_check_rejects_whatever_would_block_requests_or_break_old_code(
     source, fault, migrated, tmp_path
 ):
     assert fault in faults(source, migrated, tmp_path)

@@ -502,7 +502,9 @@ def test_a_schema_that_differs_from_the_release_is_the_only_problem_reported(
     assert json.loads(outcome.stdout)["notes"] == []
 
 
-def test_status_notes_migrations_of_a_newer_release_without_a_problem(used, status_of):
+def test_the_command_status_mentions_migrations_of_a_newer_release_but_reports_no_problem(
+    used, status_of
+):
     run_in(used, "INSERT INTO schema_migrations VALUES ('9999-later', repeat('0', 64))")
     note = (
         "the database has migrations of a newer release, with which this release works: 9999-later"
@@ -559,7 +561,7 @@ def test_missing_rights_are_the_only_problem_and_figures_that_need_them_are_zero
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": [], "changed": []}
 
 
-def test_for_a_lock_of_a_hidden_session_status_names_the_grant_that_shows_more(
+def test_if_a_session_with_a_lock_is_hidden_status_names_the_grant_that_reveals_the_session(
     used, stranger, status_of
 ):
     role, url = stranger

@@ -80,7 +80,7 @@ def test_status_leaves_no_setting_behind_in_a_session_of_pgbouncer(database_url,
             assert client.execute(query).fetchone() == before
 
 
-def test_a_killed_process_disappears_from_the_list_and_one_that_only_froze_stays(app, connection):
+def test_a_killed_process_disappears_from_the_list_and_a_frozen_process_stays(app, connection):
     """Another process removes the row if it runs on the same host and finds no such process id."""
     host = os.uname().nodename[:20]
     with serving(connection.info.dsn, WEB_CONCURRENCY="1") as server:

@@ -57,7 +57,7 @@ def test_rotate_fails_without_webhook_key_and_changes_nothing(cli, cast, connect
 @pytest.mark.parametrize(
     ("behaviour", "end"), [(answer(500), "500"), (reset, "ConnectionResetError")]
 )
-def test_list_shows_waiting_deliveries_their_next_attempt_and_the_outcome_of_the_last_one(
+def test_the_command_list_shows_waiting_deliveries_and_their_next_and_last_attempts(
     behaviour, end, work, cli, cast, connection, receiver
 ):
     receiver.behaves(behaviour)
@@ -78,7 +78,9 @@ def test_list_shows_waiting_deliveries_their_next_attempt_and_the_outcome_of_the
     assert lines(cli("list", "acme"))[0][6:8] == ["3", "-"]
 
 
-def test_deliveries_shows_each_attempt_in_one_line(work, cli, cast, connection, receiver):
+def test_the_command_deliveries_shows_each_attempt_in_one_line(
+    work, cli, cast, connection, receiver
+):
     receiver.behaves(answer(500, b"line\nline\ttab \x1b[31mred"), answer(200, b""))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)

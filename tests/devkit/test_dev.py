@@ -419,7 +419,7 @@ def test_without_the_test_double_dev_json_says_how_to_install_it(monkeypatch):
     )
 
 
-def test_dev_names_a_data_folder_that_it_cannot_create():
+def test_the_command_dev_names_a_data_folder_that_it_cannot_create():
     outcome = run("--port", 0, "--data", "/proc/data")
     assert_failed(outcome, "Error: the folder /proc/data: No such file or directory\n")
 
@@ -499,7 +499,7 @@ def test_the_data_folder_is_in_the_checkout_or_for_a_wheel_in_the_home_directory
     assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
-def test_erasing_the_data_removes_nothing_else_in_their_folder(folder):
+def test_erasing_the_data_removes_no_other_file_in_the_data_folder(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()
     (folder / "thesis.txt").touch()

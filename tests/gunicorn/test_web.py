@@ -79,7 +79,9 @@ TRUST = [
 
 
 @pytest.mark.parametrize("lines", TRUST, ids=", ".join)
-def test_no_header_changes_to_which_view_a_request_goes(server, lines):
+def test_the_path_and_method_alone_choose_the_view_of_a_request_whatever_its_headers_say(
+    server, lines
+):
     headers = "".join(f"{line}\r\n" for line in lines)
     for path in ("/api/tasks", "/healthz", "/api/nothing", "/x/api/tasks"):
         plain = get(server.port, path)

@@ -94,7 +94,7 @@ def test_a_write_without_a_workspace_is_409_and_says_that_the_caller_has_no_acti
     error_message(send(alice, "23505", "workspace_id"), 500)
 
 
-def test_a_delete_that_a_new_reference_prevents_is_409(alice, connection, request):
+def test_a_delete_gets_409_if_a_new_reference_prevents_it(alice, connection, request):
     """The sentence of the constraint is about the row that refers, not about the deleted one."""
     task = alice.post("/tasks", {"title": "New"}).get_json()["id"]
     request.getfixturevalue("failing")

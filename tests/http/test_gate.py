@@ -66,7 +66,7 @@ HEADERS = (
 COOKIES = "", "é", "x" * 5000, '"', "a b", "%00", "\\000", "a; session=b"
 
 
-def test_a_malformed_credential_is_401(stranger):
+def test_a_request_with_a_malformed_credential_gets_401(stranger):
     sent = [("Authorization", text) for text in HEADERS]
     sent += [("Cookie", f"session={text}") for text in COOKIES]
     for name, text in sent:
@@ -82,7 +82,7 @@ def test_the_word_bearer_is_case_insensitive(stranger):
 
 @pytest.mark.parametrize("end", ["expires", "revoked"])
 @pytest.mark.parametrize("kind", ["api", "session"])
-def test_an_expired_or_revoked_token_is_401(app, connection, cast, kind, end):
+def test_a_request_with_an_expired_or_revoked_token_gets_401(app, connection, cast, kind, end):
     past, future = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
     insert_token(connection, cast["alice"], "ended", kind=kind, **{end: past})
     insert_token(connection, cast["alice"], "valid", kind=kind, expires=future)

@@ -60,7 +60,7 @@ def reference(name):
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def test_every_body_is_a_component_or_a_list_of_a_component():
+def test_every_body_in_the_openapi_document_has_a_named_schema_or_lists_objects_of_one():
     found = [*bodies("requestBody"), *bodies("responses")]
     assert len(found) > 100
     for schema in found:

@@ -633,7 +633,7 @@ def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated)
     assert DIFFERENT not in operated.output
 
 
-def test_check_names_installed_files_of_another_release_and_its_remedy_replaces_them(operated):
+def test_the_remedy_that_the_command_check_prints_replaces_files_of_another_release(operated):
     units = "web.service", "web.socket", "worker.service"
     names = [*(f"task-service-{unit}" for unit in units), "task-service.slice"]
     for place in (*PLACES.values(), *(UNITS / name for name in names)):

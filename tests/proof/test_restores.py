@@ -225,7 +225,7 @@ def test_after_a_restore_every_older_cursor_gets_410_immediately_and_after_new_c
             assert len(poll(alice, cursor)["data"]) == 9
 
 
-def test_the_cursor_of_an_empty_poll_gets_410_after_the_files_of_the_server_were_put_back(server):
+def test_the_cursor_of_an_empty_poll_gets_410_after_a_restore_of_the_database_files(server):
     """The copy has a row for the position of the cursor, as another reader had polled before."""
     with clients(server) as (alice, _):
         other = poll(alice, poll(alice)["nextCursor"])["nextCursor"]

@@ -350,7 +350,7 @@ def test_a_link_to_the_login_page_cannot_lead_to_another_origin(site, wanted):
     assert seen["url"].startswith(f"{site.origin}/")
 
 
-def test_a_person_whose_address_an_owner_has_added_signs_in_and_is_a_member(site, connection, cast):
+def test_an_owner_adds_an_address_and_its_person_signs_in_as_a_member(site, connection, cast):
     _, invitation = blocks("docs/sign-in.md")
     variables = {"TOKEN": TOKENS["alice"], "ORIGIN": site.origin, "WORKSPACE": cast["acme"]}
     command = replaced(invitation, ("curl ", "curl -sk "))

@@ -178,7 +178,7 @@ def test_creating_a_session_waits_for_a_running_deactivation_and_then_creates_no
     assert after(other, "sessions/create", **session) == []
 
 
-def test_a_second_rotation_waits_for_the_first_one_and_makes_the_next_number(
+def test_a_second_rotation_waits_for_the_first_and_gives_its_secret_the_next_number(
     connection, connect, after, cast
 ):
     webhook = subscribe(connection, cast["acme"], URL)

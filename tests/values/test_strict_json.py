@@ -163,7 +163,7 @@ def test_numbers_count_even_after_the_largest_number_of_strings():
         parse_object(text)
 
 
-def test_the_values_of_a_short_text_are_not_counted():
+def test_the_limit_of_4096_values_applies_only_to_a_long_json_text():
     text = b"[" + b"0," * 20_000 + b"0]"
     assert len(titled(text)) < 65_536
     assert len(parse_object(titled(text))["title"]) == 20_001

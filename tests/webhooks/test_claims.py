@@ -146,7 +146,7 @@ def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
     assert running.stop()
 
 
-def test_a_poll_does_not_read_the_backlogs_of_disabled_webhooks_and_of_those_that_back_off(
+def test_a_poll_reads_no_backlog_of_a_webhook_that_is_disabled_or_backs_off(
     cast, connection, receiver
 ):
     subscribe(connection, cast["acme"], receiver.url, backoff_until="2999-01-01T00:00:00Z")

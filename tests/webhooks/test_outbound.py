@@ -433,7 +433,7 @@ def test_a_process_looks_up_a_bounded_number_of_names_at_the_same_time(monkeypat
     released.set()
 
 
-def test_after_a_look_up_could_not_start_the_next_look_up_of_its_host_succeeds(
+def test_a_host_is_looked_up_successfully_after_no_thread_could_start_for_the_first_look_up(
     monkeypatch, names, receiver
 ):
     """Starting a thread fails once the process has as many threads as its unit allows."""
@@ -459,7 +459,7 @@ def test_the_systemd_units_allow_enough_threads_to_look_up_names():
 @pytest.mark.parametrize(
     ("status", "success"), [(None, False), (199, False), (200, True), (299, True), (300, False)]
 )
-def test_a_status_of_2xx_is_a_success(status, success):
+def test_a_delivery_succeeds_if_the_receiver_returns_any_status_of_2xx(status, success):
     assert Answer(1, status).success == success
 
 

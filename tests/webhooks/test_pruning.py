@@ -56,7 +56,7 @@ def test_events_are_pruned_after_webhook_keep(worker, cast, connection, end, lef
 
 
 @pytest.mark.parametrize(("state", "age"), [("waiting", None), ("delivered", timedelta())])
-def test_an_event_is_kept_until_its_last_delivery_has_been_finished_for_webhook_keep(
+def test_pruning_keeps_an_event_until_webhook_keep_has_passed_since_its_last_delivery(
     state, age, worker, cast, connection, other_receiver, webhook
 ):
     other = subscribe(connection, cast["acme"], other_receiver.url)

@@ -66,7 +66,7 @@ def test_a_key_has_the_same_fingerprint_and_secrets_in_every_release():
     assert secret == "whsec_alnq38qyJEqpy6OHHK17ul0fD9bbfbxtcu99ht/AMx0="
 
 
-def test_without_migrations_the_log_says_that_the_keys_were_not_compared(
+def test_without_migrations_the_log_says_that_webhook_key_was_not_compared_with_the_database(
     with_webhooks, empty, caplog
 ):
     app = with_webhooks(DATABASE_URL=empty)
@@ -201,7 +201,9 @@ def test_one_statement_writes_a_change_and_the_event_of_a_subscribed_webhook(
     assert (len(written), len({*written})) == (3 if events == [] else 1, 1)
 
 
-def test_the_stored_bytes_are_posted(ada, connection, receiver, webhook):
+def test_the_worker_posts_the_stored_body_of_an_event_byte_for_byte(
+    ada, connection, receiver, webhook
+):
     receiver.behaves(answer(202, b"gr\xc3\xbc\xc3\x9fe \0 \xff" + b"." * 500))
     a_task(ada)
     (row,) = deliveries(connection)

@@ -46,7 +46,7 @@ def test_an_error_page_has_the_documented_headers_including_the_limits():
     assert answer.headers["retry-after"] == "1"
 
 
-def test_the_page_of_errors_lists_the_messages_of_the_http_server_about_time():
+def test_the_page_of_errors_lists_the_timeout_and_busy_messages_of_the_http_server():
     for fault in gunicorn_worker.TIMEOUT, gunicorn_worker.BUSY:
         assert f"| {fault.status} | `{fault.message}` |" in read("service/openapi/errors.md")
 

@@ -352,7 +352,9 @@ def test_heads_with_the_longest_line_or_the_most_fields_are_accepted():
         (CHUNKED + b"6\r\n123456\r\n600\r\n" + b"7" * 1000, MAX_BODY + 1),
     ],
 )
-def test_a_body_that_is_too_large_completes_the_request_and_ends_the_connection(rest, kept):
+def test_after_a_body_that_is_too_large_the_reader_stops_and_the_connection_is_not_reused(
+    rest, kept
+):
     reader = RequestReader({}, MAX_BODY)
     assert reader.feed(START + rest)
     assert not reader.reuse

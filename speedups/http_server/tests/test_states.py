@@ -195,7 +195,7 @@ def test_with_too_many_connections_the_oldest_idle_one_is_closed_and_the_log_say
     assert line.startswith("Too many connections for this process, which takes 12:")
 
 
-def test_a_state_that_only_a_fifth_of_the_connections_are_in_loses_none_of_them(serve):
+def test_the_worker_drops_no_connection_of_a_state_that_holds_only_a_fifth_of_them(serve):
     """Nine requests run. The worker closes the connection beyond the maximum after its response."""
     server = serve(worker_connections=19, threads=9)
     running = [server.occupy() for _ in range(9)]
@@ -515,7 +515,7 @@ def test_an_early_response_can_be_read_after_the_whole_body_and_an_endless_body_
         endless.sendall(b" " * 20 * module.MAX_DRAIN)
 
 
-def test_connect_is_405_with_an_empty_allow(serve):
+def test_a_request_with_the_method_connect_gets_405_and_an_empty_allow_header(serve):
     client = serve().connect()
     client.sendall(b"CONNECT x.example:443 HTTP/1.1\r\nHost: x.example:443\r\n\r\n")
     answer = Answer(receive_all(client))
