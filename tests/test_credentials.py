@@ -120,7 +120,7 @@ MALFORMED = (
 )  # fmt: skip
 
 
-def test_a_malformed_workspace_id_is_400_and_counts_in_the_active_workspace(
+def test_a_malformed_workspace_id_gets_400_and_counts_in_the_active_workspace(
     alice, connection, cast
 ):
     sent = [*product(MALFORMED, ("/tasks", "/mail", "/nothing"))]
@@ -159,7 +159,7 @@ def test_naming_a_workspace_out_of_reach_gets_404_and_counts_in_the_active_works
     assert error_message(wrong, 405).startswith("Method not allowed")
 
 
-def test_without_a_valid_credential_every_workspace_id_is_401(stranger, cast):
+def test_without_a_valid_credential_every_workspace_id_gets_401(stranger, cast):
     for id in (cast["acme"], UNKNOWN, "x"):
         error_message(stranger.get("/tasks", headers={"Workspace-Id": id}), 401)
 

@@ -276,7 +276,7 @@ def own_paths(view, client, world):
 
 # Members are left out: their parent is the workspace, and test_members.py tries another workspace.
 @by_name([view for view in views() if len(view.variables) == 2 and view.resource != "members"])
-def test_a_path_with_a_row_and_the_id_of_another_parent_is_404(
+def test_a_path_with_a_row_and_the_id_of_another_parent_gets_404(
     owner, acme, connection, cast, insert_into, view
 ):
     body = body_of(view, Values(references(connection, cast, insert_into)))
@@ -339,7 +339,7 @@ def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
     ],
     ids=lambda value: value.name,
 )
-def test_a_reference_to_a_row_of_another_workspace_is_400_like_a_reference_to_no_row(
+def test_a_reference_to_a_row_of_another_workspace_gets_400_like_a_reference_to_no_row(
     app, acme, globex, connection, unlimited, view, field
 ):
     client = session(app, "charlie")

@@ -141,7 +141,7 @@ def test_the_end_of_a_due_day_must_lie_in_the_years_1900_to_9998(alice, zone, na
 
 
 @pytest.mark.parametrize("day", ["2026-02-30", "2026-02-30T10:00:00Z"])
-def test_a_day_that_does_not_exist_is_400_and_the_message_names_the_day(alice, day):
+def test_a_day_that_does_not_exist_gets_400_and_the_message_names_the_day(alice, day):
     message = invalid_field(alice.post("/tasks", {"title": "Plain", "dueDate": day}), "dueDate")
     assert message == "must be a day that exists; 2026-02-30 does not"
 
@@ -165,7 +165,7 @@ RANGES = [
         ("/meetings?upcoming=true&", "from", "to"),
     ],
 )
-def test_a_range_that_ends_before_it_begins_is_400(alice, zone, path, first, last):
+def test_a_range_that_ends_before_it_begins_gets_400(alice, zone, path, first, last):
     zone("America/New_York")
     for after, before in RANGES:
         response = alice.get(f"{path}{first}={after}&{last}={before}")
@@ -190,7 +190,7 @@ def test_the_message_for_an_invalid_list_names_the_wrong_value_and_the_allowed_o
     assert invalid_field(alice.get("/tasks?sort=title"), "sort") == "must be one of: dueDate"
 
 
-def test_a_cursor_from_a_list_in_the_other_order_is_400(alice, insert_into):
+def test_a_cursor_from_a_list_in_the_other_order_gets_400(alice, insert_into):
     for _ in range(2):
         insert_into("tasks")
     newest = alice.get("/tasks?limit=1").get_json()["nextCursor"]

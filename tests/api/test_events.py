@@ -174,7 +174,7 @@ def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(
     assert [event["actorId"] for event in events] == [cast["alice"], None]
 
 
-def test_cursors_are_410_after_the_command_load_has_added_tasks_or_meetings_to_the_workspace(
+def test_cursors_get_410_after_the_command_load_has_added_tasks_or_meetings_to_the_workspace(
     app, alice, charlie, bob, cast, connection, initech
 ):
     """The command load announces nothing, so readers of these workspaces must begin again.
@@ -376,7 +376,7 @@ def test_the_first_cursor_waits_for_every_table_whose_changes_are_announced(conn
     assert {*waited} == announced, "sql/schema/0008-events.sql: announcing_tables()"
 
 
-def test_a_cursor_of_another_workspace_is_410(alice, bob, charlie, initech, cast, connection):
+def test_a_cursor_of_another_workspace_gets_410(alice, bob, charlie, initech, cast, connection):
     cursor = begin(alice)
     begin(charlie)
     assert gone(charlie, cursor)
@@ -387,7 +387,7 @@ def test_a_cursor_of_another_workspace_is_410(alice, bob, charlie, initech, cast
     assert gone(alice, cursor)
 
 
-def test_a_cursor_is_410_after_its_row_was_restored(alice, connection):
+def test_a_cursor_gets_410_after_pg_restore_has_written_its_row(alice, connection):
     """tests/proof/test_restores.py tries each way to restore a database."""
     first = begin(alice)
     number = first.partition(".")[0]
@@ -401,7 +401,7 @@ def test_a_cursor_is_410_after_its_row_was_restored(alice, connection):
     assert gone(alice, cursor)
 
 
-def test_a_first_cursor_and_cursors_of_empty_polls_after_it_are_410_after_the_server_restarts(
+def test_the_first_cursor_and_later_cursors_of_empty_polls_get_410_after_the_server_restarts(
     alice, bob, connection
 ):
     """After a restart, the server may have files from before the reader listed everything."""
@@ -429,7 +429,7 @@ def test_a_first_cursor_and_cursors_of_empty_polls_after_it_are_410_after_the_se
     assert len(read(bob, other)[0]) == 1
 
 
-def test_events_older_than_webhook_keep_are_pruned_and_cursors_before_them_are_410(
+def test_events_older_than_webhook_keep_are_pruned_and_cursors_before_them_get_410(
     app, alice, connection
 ):
     keep = app.config["SETTINGS"].webhook_keep
@@ -495,7 +495,7 @@ def test_a_feed_without_a_reader_ends_an_hour_after_webhook_keep(app, alice, con
     assert begin(alice) != cursor
 
 
-def test_a_reader_who_has_left_the_workspace_gets_409_and_the_old_cursor_is_410(
+def test_a_reader_who_has_left_the_workspace_gets_409_and_the_old_cursor_gets_410(
     app, bob, cast, connection
 ):
     cursor = begin(bob)

@@ -252,7 +252,7 @@ def read_only(view):
 
 
 @by_name(views_of("POST", body=True))
-def test_a_body_for_a_new_object_with_a_field_that_only_the_service_sets_is_400(writer, view):
+def test_a_body_for_a_new_object_with_a_field_that_only_the_service_sets_gets_400(writer, view):
     body, parents = writer.values.required(view.arguments), writer.parents(view)
     for name in read_only(view):
         for value in (None, "x", 1, UNKNOWN):

@@ -37,7 +37,7 @@ def assert_pending(response):
     assert response.headers["Retry-After"] == "5"
 
 
-def test_healthz_is_503_until_all_migrations_are_applied(empty, check):
+def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
     assert_pending(check())
     migrate(Settings.read({"DATABASE_URL": empty}))
     assert check().get_json() == {"status": "ok"}
@@ -56,7 +56,7 @@ def migrated(empty):
     return empty
 
 
-def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
+def test_healthz_returns_503_while_the_database_is_read_only(migrated, check):
     assert check().status_code == 200
     name = conninfo_to_dict(migrated)["dbname"]
     with psycopg.connect(migrated, autocommit=True) as connection:
@@ -78,7 +78,7 @@ def end_others(connection):
     ).fetchall()
 
 
-def test_healthz_is_503_while_a_table_is_missing(migrated, check):
+def test_healthz_returns_503_while_a_table_is_missing(migrated, check):
     with psycopg.connect(migrated, autocommit=True) as connection:
         for table in set(schema_objects()["tables"]) - {"schema_migrations"}:
             assert check().status_code == 200, table
@@ -93,7 +93,9 @@ def test_healthz_is_503_while_a_table_is_missing(migrated, check):
 @pytest.mark.parametrize(
     "item", ["TABLE tasks", "SEQUENCE event_positions", "FUNCTION announce", "SCHEMA public"]
 )
-def test_healthz_is_503_while_the_service_may_not_use_an_object(migrated, start, granted, item):
+def test_healthz_returns_503_while_the_service_may_not_use_an_object(
+    migrated, start, granted, item
+):
     with granted(migrated) as (role, url), psycopg.connect(migrated, autocommit=True) as owner:
         client = start(Settings.read({"DATABASE_URL": url})).test_client()
         assert client.get("/healthz").status_code == 200
@@ -103,7 +105,9 @@ def test_healthz_is_503_while_the_service_may_not_use_an_object(migrated, start,
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_healthz_is_503_until_the_database_has_utf8(encoding, database_url, empty, check, caplog):
+def test_healthz_returns_503_until_the_database_has_utf8(
+    encoding, database_url, empty, check, caplog
+):
     name = conninfo_to_dict(empty)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"DROP DATABASE {name}")
@@ -133,7 +137,7 @@ def test_responses_are_utf_8_whatever_pgclientencoding_says(
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("docs", ["on", "off"])
-def test_the_root_lists_the_public_documents_and_each_of_them_is_200(docs):
+def test_the_root_lists_the_public_documents_and_each_document_gets_200(docs):
     client = create_app(Settings.read({"DOCS": docs})).test_client()
     response = client.get("/")
     check_against_document(response)
@@ -145,7 +149,7 @@ def test_the_root_lists_the_public_documents_and_each_of_them_is_200(docs):
 
 
 @pytest.mark.nodatabase
-def test_healthz_without_a_database_is_503_about_two_seconds_after_the_request_arrived(start):
+def test_healthz_without_a_database_returns_503_about_two_seconds_after_the_request_arrived(start):
     variables = {"DATABASE_URL": "host=127.0.0.1 port=1", "POOL_TIMEOUT": "9"}
     client = start(Settings.read(variables)).test_client()
     arrived = monotonic() - 1.5

@@ -41,7 +41,7 @@ def test_deleting_large_subtasks_without_a_webhook_builds_no_events_and_so_is_fa
 
 
 @pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
-def test_deleting_more_subtasks_than_one_request_can_announce_is_409_and_deletes_nothing(
+def test_deleting_more_subtasks_than_one_request_can_announce_gets_409_and_deletes_nothing(
     build, connection, cast, family, heard_by
 ):
     parent, announced = family

@@ -212,6 +212,6 @@ def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, ini
 @pytest.mark.parametrize(
     "attendees", [None, "ada@example.com", ["ada"], ["ada@example.com", "Ada@Example.com"]]
 )
-def test_attendees_that_are_not_a_list_of_distinct_addresses_are_400(alice, attendees):
+def test_a_meeting_gets_400_if_its_attendees_are_not_a_list_of_distinct_addresses(alice, attendees):
     response = alice.post("/meetings", {**NEW, "attendees": attendees})
     assert invalid_field(response, "attendees")

@@ -101,7 +101,7 @@ def test_adding_an_unknown_address_gets_404_if_members_may_not_create_users(
     assert alice.post(path, {"email": "charlie@example.com"}).status_code == 201
 
 
-def test_a_malformed_address_or_role_is_400_and_creates_nobody(alice, connection, path):
+def test_a_malformed_address_or_role_gets_400_and_creates_nobody(alice, connection, path):
     assert invalid_field(alice.post(path, {"email": "mia"}), "email")
     assert invalid_field(alice.post(path, {**NEW, "role": "guest"}), "role")
     assert invalid_field(alice.post(path, {**NEW, "name": " "}), "name")

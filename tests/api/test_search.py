@@ -27,7 +27,7 @@ def test_a_search_finds_the_titles_that_contain_all_words_in_any_case(alice, ins
 
 
 @pytest.mark.parametrize("q", ["", " ", "a b c d e f g h i", "x" * 121, "\0"])
-def test_a_search_without_words_or_with_too_many_is_400(alice, q):
+def test_a_search_without_words_or_with_too_many_gets_400(alice, q):
     message = invalid_field(alice.get("/tasks", query_string={"q": q}), "q")
     assert message.startswith("must "), message
 

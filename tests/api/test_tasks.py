@@ -251,7 +251,7 @@ def test_two_tasks_cannot_become_each_others_parent_at_the_same_time(
     assert [row["parent_id"] for row in rows].count(None) == 1
 
 
-def test_a_write_while_an_operator_deletes_its_workspace_is_409(
+def test_a_write_while_an_operator_deletes_its_workspace_gets_409(
     alice, cast, connection, database_url
 ):
     with psycopg.connect(database_url) as operator, ThreadPoolExecutor() as threads:

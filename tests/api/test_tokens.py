@@ -277,7 +277,7 @@ def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, conn
 
 
 @by_name([view for view in views() if view.session_only])
-def test_an_operation_for_sessions_only_is_403_with_an_api_token_and_says_why(
+def test_an_api_token_gets_403_with_the_reason_from_an_operation_for_sessions_only(
     app, cast, connection, view
 ):
     method, path, body = view.method, view.path(*[UNKNOWN] * len(view.variables)), {}

@@ -110,7 +110,9 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("message", UNUSABLE)
-def test_a_url_to_which_no_event_may_be_sent_is_400(alice, connection, receiver, webhook, message):
+def test_a_webhook_gets_400_if_the_service_may_not_send_events_to_its_url(
+    alice, connection, receiver, webhook, message
+):
     for url in UNUSABLE[message]:
         for response in (
             alice.post("/webhooks", {"url": url}),
@@ -225,7 +227,7 @@ def test_no_log_line_has_a_secret_of_a_webhook_or_webhook_key(alice, receiver, c
         assert secret not in written
 
 
-def test_operations_that_need_webhook_key_are_503_without_it_and_the_log_says_so(
+def test_without_webhook_key_operations_that_need_the_key_get_503_and_the_log_says_so(
     with_webhooks, connection, receiver, caplog, webhook
 ):
     alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
@@ -245,7 +247,7 @@ def test_operations_that_need_webhook_key_are_503_without_it_and_the_log_says_so
     assert alice.get(f"/webhooks/{webhook}").status_code == 200
 
 
-def test_a_ping_is_503_if_the_service_lacks_the_key_of_the_webhook(
+def test_a_ping_gets_503_if_the_service_lacks_the_key_of_the_webhook(
     webhooks_app, cast, connection, receiver, caplog
 ):
     alice = Client(webhooks_app, TOKENS["alice"])
@@ -625,7 +627,7 @@ def test_a_request_that_waits_for_a_slow_name_server_holds_no_database_connectio
     assert f"within {LOOK_UP} s" in fields.URL.default_error_messages["unresolved"]
 
 
-def test_without_webhook_key_rotating_a_secret_is_403_for_a_member_and_404_for_an_unknown_id(
+def test_without_webhook_key_rotating_a_secret_gets_403_for_a_member_and_404_for_an_unknown_id(
     with_webhooks, webhook
 ):
     app = with_webhooks(WEBHOOK_KEY="")

@@ -23,7 +23,7 @@ NEW = {
         ("meetings", "end_time", "did you mean endTime?"),
     ],
 )  # fmt: skip
-def test_an_unknown_field_is_400_with_a_hint(alice, connection, resource, field, hint):
+def test_an_unknown_field_gets_400_with_a_hint(alice, connection, resource, field, hint):
     old = alice.post(f"/{resource}", NEW[resource]).get_json()
     before = row_of(connection, resource, old["id"])
     body = {**NEW[resource], field: "x"}
@@ -37,7 +37,7 @@ def test_an_unknown_field_is_400_with_a_hint(alice, connection, resource, field,
     assert (row_of(connection, resource, old["id"]), count(connection, resource)) == (before, 1)
 
 
-def test_an_unknown_field_that_resembles_no_field_is_400_and_the_message_lists_the_fields(
+def test_an_unknown_field_that_resembles_no_field_gets_400_and_the_message_lists_the_fields(
     alice, cast
 ):
     response = alice.patch(f"/workspaces/{cast['acme']}", {"members": "x"})

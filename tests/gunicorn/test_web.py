@@ -57,7 +57,7 @@ CUT_OFF = {
 
 
 @pytest.mark.parametrize("name", CUT_OFF)
-def test_a_body_that_does_not_arrive_whole_is_400_and_creates_nothing(server, connection, name):
+def test_a_body_that_does_not_arrive_whole_gets_400_and_creates_nothing(server, connection, name):
     body, header, message = CUT_OFF[name]
     answer = send(server.port, post(body, header), finish=True)
     assert answer.status == 400

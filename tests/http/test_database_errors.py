@@ -89,7 +89,7 @@ def test_only_violated_checks_and_foreign_keys_use_the_name_of_the_constraint_as
 
 
 @pytest.mark.usefixtures("failing")
-def test_a_write_without_a_workspace_is_409_and_says_that_the_caller_has_no_active_one(alice):
+def test_a_write_without_a_workspace_gets_409_with_the_reason_no_active_workspace(alice):
     assert "no active workspace" in error_message(send(alice, "23502", "workspace_id"), 409)
     error_message(send(alice, "23505", "workspace_id"), 500)
 
@@ -105,7 +105,7 @@ def test_a_delete_gets_409_if_a_new_reference_prevents_it(alice, connection, req
     assert count(connection, "tasks") == 1
 
 
-def test_a_nul_that_gets_past_the_fields_to_the_database_is_400(build):
+def test_a_nul_that_gets_past_the_fields_to_the_database_gets_400(build):
     app = build()
     app.add_url_rule("/api/nul", view_func=lambda: db.row(One, "tasks/get", id="\0"))
     response = Client(app, TOKENS["alice"]).get("/nul")

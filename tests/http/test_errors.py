@@ -32,7 +32,7 @@ UNKNOWN_PATHS = [
 ]  # fmt: skip
 
 
-def test_an_unknown_path_is_404_for_every_method(app):
+def test_an_unknown_path_gets_404_for_every_method(app):
     for path, method in product(UNKNOWN_PATHS, ("GET", "POST", "OPTIONS", "HEAD")):
         response = app.test_client().open(path, method=method, headers=ALICE)
         assert response.status_code == 404, (path, method)
@@ -43,7 +43,7 @@ METHODS = "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "
 
 
 @pytest.mark.parametrize("rule", sorted({view.rule for view in views()}))
-def test_a_method_that_a_path_lacks_is_405_and_allow_lists_the_others(alice, rule):
+def test_a_method_that_a_path_lacks_gets_405_and_allow_lists_the_methods_of_the_path(alice, rule):
     here = [view for view in views() if view.rule == rule]
     # ``views`` leaves out the operation of login pages, whose credential is a key of the operator.
     methods = {view.method for view in here} | ({"POST"} if rule == "/api/session" else set())
@@ -124,7 +124,7 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
     ],
     ids=["a table is missing", "a right is missing"],
 )
-def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_says_how(
+def test_an_error_that_only_an_operator_can_correct_causes_503_and_a_log_line_with_the_remedy(
     spoil, restore, line, start, connection, database_url, granted, logged, cast
 ):
     with granted(database_url) as (role, url):

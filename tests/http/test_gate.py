@@ -49,7 +49,7 @@ def test_the_header_alone_authenticates_a_request_that_also_has_a_cookie(app, br
 
 
 @pytest.mark.usefixtures("browser")
-def test_an_api_token_in_the_cookie_and_a_session_in_the_header_are_401(app):
+def test_an_api_token_in_the_cookie_and_a_session_in_the_header_get_401(app):
     assert is_unauthorized(Client(app, SESSION).get("/tasks"))
     assert is_unauthorized(Client(app, cookie=TOKENS["alice"]).get("/tasks"))
 
@@ -208,7 +208,7 @@ def test_each_response_has_the_headers_of_the_limits_and_each_request_counts(
 
 
 @pytest.mark.usefixtures("starter")
-def test_a_request_over_the_limit_is_429_and_is_not_counted(alice, connection):
+def test_a_request_over_the_limit_gets_429_and_is_not_counted(alice, connection):
     alice.get("/tasks")
     connection.execute("UPDATE usage SET minute_count = 59")
     assert left(alice.get("/tasks")) == 0
@@ -227,7 +227,7 @@ def test_a_request_over_the_limit_is_429_and_is_not_counted(alice, connection):
 
 
 @pytest.mark.usefixtures("starter")
-def test_a_used_up_daily_limit_is_429_until_the_next_window(alice, connection):
+def test_a_used_up_daily_limit_gets_429_until_the_next_window(alice, connection):
     alice.get("/tasks")
     connection.execute("UPDATE usage SET day_count = 9999")
     last = alice.get("/tasks")
@@ -301,7 +301,7 @@ def test_requests_without_a_credential_count_by_address_and_ipv6_by_the_first_64
     assert strangers(app, None, "", "what") == [59, 58, 57]
 
 
-def test_a_stranger_over_the_limit_is_429_and_alice_is_still_served(
+def test_a_stranger_over_the_limit_gets_429_and_alice_is_still_served(
     app, alice, stranger, connection
 ):
     stranger.get("/tasks")

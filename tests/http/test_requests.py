@@ -25,7 +25,7 @@ PATHS = sorted({paged.path for paged in LISTS.values()})
         (b'{"title": "x", "title": "y"}', 'must not repeat the name "title"'),
     ],
 )  # fmt: skip
-def test_a_body_that_is_not_a_json_object_is_400_and_changes_nothing(
+def test_a_body_that_is_not_a_json_object_gets_400_and_changes_nothing(
     alice, connection, content, reason
 ):
     task = alice.post("/tasks", TASK).get_json()
@@ -67,7 +67,7 @@ NO_TITLES = (
          ["description", "status", "priority"]),
     ],
 )  # fmt: skip
-def test_an_invalid_value_is_400_and_the_message_names_its_field(
+def test_an_invalid_value_gets_400_and_the_message_names_its_field(
     alice, connection, content, fields
 ):
     response = alice.post("/tasks", data=content, content_type="application/json")
@@ -79,7 +79,7 @@ def test_an_invalid_value_is_400_and_the_message_names_its_field(
     assert count(connection, "tasks") == 0
 
 
-def test_a_body_with_a_json_media_type_or_none_is_accepted_and_any_other_media_type_is_415(
+def test_a_body_with_a_json_media_type_or_none_is_accepted_and_any_other_type_gets_415(
     alice, connection
 ):
     for type in (
@@ -116,13 +116,13 @@ def chunked(content):
     }
 
 
-def test_a_body_over_the_limit_is_413_by_its_content_length(alice, connection):
+def test_a_body_over_the_limit_gets_413_by_its_content_length(alice, connection):
     assert alice.post("/tasks", data=padded(MAX)).status_code == 201
     error_message(alice.post("/tasks", data=padded(MAX + 1)), 413)
     assert count(connection, "tasks") == 1
 
 
-def test_a_chunked_body_over_the_limit_is_413(alice, connection):
+def test_a_chunked_body_over_the_limit_gets_413(alice, connection):
     for size in (MAX + 1, 5 * MAX):
         error_message(alice.post("/tasks", **chunked(padded(size))), 413)
     assert count(connection, "tasks") == 0
@@ -131,7 +131,7 @@ def test_a_chunked_body_over_the_limit_is_413(alice, connection):
 
 
 @pytest.mark.parametrize("declared", ["-1", "x", "1e3", "1_0", "", "9" * 30])
-def test_an_invalid_content_length_is_400_or_413(alice, declared):
+def test_an_invalid_content_length_gets_400_or_413(alice, declared):
     response = alice.post("/tasks", data=b"{}", environ_overrides={"CONTENT_LENGTH": declared})
     error_message(response, 413 if declared == "9" * 30 else 400)
 
@@ -148,7 +148,7 @@ def anywhere(view):
 
 
 @by_name(views())
-def test_an_unknown_query_parameter_is_400_for_every_view(browser, connection, view):
+def test_an_unknown_query_parameter_gets_400_for_every_view(browser, connection, view):
     for query in (
         *("zzz=1", "zzz", "=1", "zzz=1&yyy=2", "zzz=%00", "%00=1", "zzz=%ff", "%ff", "zzz=a&zzz=b"),
         "title=x",
@@ -167,7 +167,7 @@ def test_a_query_of_ampersands_only_counts_as_empty(alice, query):
 
 
 @pytest.mark.parametrize("query", [b"\xff=1", b"%FF=1", b"zzz=\xc3\xa4"])
-def test_an_unknown_query_parameter_that_is_not_ascii_is_400(app, query):
+def test_an_unknown_query_parameter_that_is_not_ascii_gets_400(app, query):
     for path in ("/api/tasks", "/api/workspaces"):
         response = app.test_client().get(
             path,
@@ -208,7 +208,7 @@ ID_FILTERS = [
 
 
 @pytest.mark.parametrize(("path", "name"), ID_FILTERS)
-def test_a_malformed_id_in_a_query_is_400_and_an_unknown_id_matches_nothing(alice, path, name):
+def test_a_malformed_id_in_a_query_gets_400_and_an_unknown_id_matches_nothing(alice, path, name):
     alice.post("/tasks", {"title": "Write the report"})
     for malformed in ("null", "true", "nonsense", "", "Me", UNKNOWN[1:], UNKNOWN + "0"):
         assert invalid_field(alice.get(f"{path}?{name}={malformed}"), name).startswith(
@@ -218,7 +218,7 @@ def test_a_malformed_id_in_a_query_is_400_and_an_unknown_id_matches_nothing(alic
     assert response.status_code == 404 or response.get_json()["data"] == []
 
 
-def test_a_query_parameter_outside_its_choices_or_its_length_is_400(alice):
+def test_a_query_parameter_outside_its_choices_or_its_length_gets_400(alice):
     for path, name, values in (
         ("/tasks", "status", ["", "todo,"]),
         ("/tasks", "priority", ["HIGH"]),
@@ -261,7 +261,7 @@ def test_a_malformed_cursor_is_400(alice, path):
         assert invalid_field(response, "cursor").startswith("must be the nextCursor")
 
 
-def test_a_cursor_with_an_extreme_key_is_200_or_400(alice):
+def test_a_cursor_with_an_extreme_key_gets_200_or_400(alice):
     paths = "/meetings?", "/meetings?upcoming=true&", "/mail?", "/knowledge?q=a&"
     keys = "-" + "9" * 15, "9" * 15, "0", "-0", "000"
     for path, key, id in product(paths, keys, (ZEROS, "f" * 32)):
@@ -278,7 +278,7 @@ MALFORMED_IDS = (
 
 
 @by_name([view for view in views() if view.variables])
-def test_a_malformed_id_in_a_path_is_404_like_an_unknown_id(browser, unlimited, view):
+def test_a_malformed_id_in_a_path_gets_404_like_an_unknown_id(browser, unlimited, view):
     number = len(view.variables)
     body = body_of(view, Values({})) if view.method != "GET" else None
     for id in MALFORMED_IDS:

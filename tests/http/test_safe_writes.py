@@ -72,7 +72,7 @@ def snapshot(connection):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_repeat_gets_the_first_response_and_another_body_with_the_same_key_is_422(
+def test_a_repeat_gets_the_first_response_and_another_body_with_the_same_key_gets_422(
     alice, subscribed, connection, name
 ):
     path, body, other = WRITES[name]
@@ -149,7 +149,7 @@ def test_the_event_of_a_repeated_request_is_posted_once(ada, ids, connection, re
         ("PATCH", "/meetings/{meeting}"),
     ],
 )
-def test_a_key_used_again_with_another_path_query_or_method_is_422(
+def test_repeating_a_key_with_another_path_query_or_method_gets_422(
     alice, ids, connection, method, path
 ):
     other = alice.post("/tasks", {"title": "Other"}).get_json()["id"]
@@ -179,7 +179,7 @@ def test_each_user_has_separate_idempotency_keys_in_each_workspace(
     assert create(alice) == (firsts[0][0], True)
 
 
-def test_a_malformed_idempotency_key_is_400(alice, ids, connection):
+def test_a_malformed_idempotency_key_gets_400(alice, ids, connection):
     before = snapshot(connection)
     keys = "", "a b", "a\tb", "x" * 256, "\xfc", "a\x7f"
     for key, name in product(keys, ("POST task", "PATCH task", "DELETE task")):

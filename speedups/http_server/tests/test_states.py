@@ -40,7 +40,7 @@ HALF = {
 }
 
 
-def test_a_request_that_is_not_complete_in_time_is_408_even_if_bytes_keep_coming(serve):
+def test_a_request_that_is_not_complete_in_time_gets_408_even_if_bytes_keep_coming(serve):
     server = serve({"READ": 0.3})
     start = time.monotonic()
     clients = {name: server.connect() for name in HALF}
@@ -108,7 +108,9 @@ def test_a_client_that_stops_reading_is_reset_and_a_slow_reader_gets_everything(
     assert raw.startswith(ACCEPTED)
 
 
-def test_a_request_that_waits_too_long_for_a_slot_is_503_and_a_health_check_sooner(serve):
+def test_a_request_that_waits_too_long_for_a_slot_gets_503_and_a_health_check_gets_503_sooner(
+    serve,
+):
     """The application never gets that request."""
     server = serve({"TAKE_URGENT": 0.2})
     running, start = server.occupy(), time.monotonic()
