@@ -32,6 +32,7 @@ from service.commands.base import current_settings, progress
 from service.database.pool import connect
 from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
+from service.version import version
 
 # How long a migration waits for a lock; then it lets the requests that queue behind it proceed.
 LOCK_TIMEOUT = "2s"
@@ -211,14 +212,17 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
     """
     if not _is_sole_run(connection, file, settings):
         return False
+
+    def attempt() -> int:
+        connection.run("migrate/keep_versions", {})
+        return connection.execute(file.source).rowcount
+
     (left,) = (connection.execute(file.left).fetchone() if file.left else None) or (None,)
     with progress(f"migrate {file.name}", left) as step:
         while True:
             _wait_for_followers(connection)
             began = monotonic()
-            changed = _when_unlocked(
-                connection, settings, lambda: connection.execute(file.source).rowcount
-            )
+            changed = _when_unlocked(connection, settings, attempt)
             if not changed:
                 break
             step(changed)
@@ -236,7 +240,8 @@ APPLY = {
 
 
 def _record(connection: Connection, file: File) -> None:
-    connection.run("migrate/record", {"name": file.name, "sha256": file.sha256})
+    values: dict[str, object] = {"name": file.name, "sha256": file.sha256, "release": version()}
+    connection.run("migrate/record", values)
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:

@@ -14,7 +14,7 @@ from psycopg.rows import args_row
 
 from service.callers import Usage
 from service.database.pool import Pool
-from service.database.statements import STATEMENTS, Connection, Row, single_row
+from service.database.statements import STALE, STATEMENTS, Connection, Row, single_row
 from service.settings import Settings
 
 
@@ -173,9 +173,12 @@ def row_planned_for_values(kind: type[Row], name: str, /, **values: object) -> R
     state = current_state()
     used = connection(state)
     cursor = psycopg.ClientCursor(used, row_factory=args_row(kind))
+    text, parameters = STATEMENTS[name].source, {**state.caller, **values}
     began = monotonic()
     try:
-        cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
+        cursor.execute(text, parameters)
+    except STALE:
+        cursor.execute(text, parameters)
     finally:
         used.seconds += monotonic() - began
     return found(single_row(cursor.fetchall()), name)

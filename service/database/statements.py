@@ -19,9 +19,16 @@ SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
-# Errors of a prepared statement that is out of date: a migration has changed the type of its
-# result, or a connection pooler has dropped the statement.
-STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
+# Errors of a statement that was planned for a schema that is out of date, so that it has done
+# nothing and can run again. A migration has changed the type of its result; a connection pooler has
+# dropped the prepared statement; or PostgreSQL has inlined the old text of a function that already
+# has a new type.
+STALE = (
+    errors.FeatureNotSupported,
+    errors.InvalidSqlStatementName,
+    errors.CannotCoerce,
+    errors.InvalidFunctionDefinition,
+)
 
 # A row is a NamedTuple: its members are the columns of the statement, in order.
 Row = TypeVar("Row", bound=NamedTuple)

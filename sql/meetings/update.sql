@@ -46,7 +46,7 @@ SELECT coalesce(changed.body, meeting_details(before)) AS body,
                     CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
                     changed.body,
                     %(user_id)s::uuid,
-                    changed_members(meeting_with_outcome(before), changed.body)
+                    meeting_with_outcome(before)
                 )
        END AS event_id
   FROM locked

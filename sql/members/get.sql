@@ -1,14 +1,6 @@
 -- A member of a workspace of the caller, or the name of a user who has left the workspace.
 -- A deleted user has no name, and so no row.
-SELECT row_to_json(
-           ROW(
-               account.id,
-               account.name,
-               CASE WHEN member.user_id IS NOT NULL THEN account.email END,
-               member.role,
-               iso(member.joined_at)
-           )::member_document
-       ) AS body
+SELECT person_json(account, member) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
   JOIN users AS account ON account.id = %(member_id)s::uuid
   LEFT JOIN members AS member

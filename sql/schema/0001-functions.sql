@@ -152,11 +152,15 @@ AS $$
 $$;
 
 -- Increase the version, even if no statement of the service makes the change: a foreign key changes
--- the row when a member leaves, or an operator runs an UPDATE.
+-- the row when a member leaves, or an operator runs an UPDATE. A migration in batches sets
+-- service.keeps_versions, because its new values are no change of the object that clients know.
 CREATE FUNCTION next_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF current_setting('service.keeps_versions', true) = 'on' THEN
+        RETURN NEW;
+    END IF;
     NEW.version := OLD.version + 1;
     RETURN NEW;
 END
@@ -167,6 +171,9 @@ CREATE FUNCTION next_dated_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF current_setting('service.keeps_versions', true) = 'on' THEN
+        RETURN NEW;
+    END IF;
     NEW.version := OLD.version + 1;
     IF NEW.updated_at = OLD.updated_at THEN
         NEW.updated_at := now_ms();

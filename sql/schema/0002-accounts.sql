@@ -363,6 +363,22 @@ AS $$
            )
 $$;
 
+-- A member of a workspace, or the name of a user who has left it: then member is NULL, and so is
+-- everything that belongs to a membership.
+CREATE FUNCTION person_json(account users, member members) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   account.id,
+                   account.name,
+                   CASE WHEN member.user_id IS NOT NULL THEN account.email END,
+                   member.role,
+                   iso(member.joined_at)
+               )::member_document
+           )
+$$;
+
 -- API tokens and session cookies. The table has only the SHA-256 of each.
 CREATE TABLE tokens (
     id uuid PRIMARY KEY DEFAULT new_id(),

@@ -252,7 +252,7 @@ BEGIN
                     'task.updated',
                     task_json(NEW),
                     nullif(current_setting('service.actor_id', true), '')::uuid,
-                    '["assigneeId"]'
+                    task_json(OLD)
                 );
     END IF;
     RETURN NULL;

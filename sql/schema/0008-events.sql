@@ -182,8 +182,8 @@ CREATE FUNCTION announce(
     data json,
     -- The user who made the request; NULL for a command.
     actor_id uuid DEFAULT NULL,
-    -- For an update, the result of changed_members().
-    changed json DEFAULT '[]'
+    -- For an update, the object before it. Its members that have changed are named in the event.
+    before json DEFAULT NULL
 ) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
@@ -220,7 +220,7 @@ BEGIN
                    announce.type,
                    announce.workspace_id,
                    actor_id,
-                   changed,
+                   CASE WHEN before IS NULL THEN '[]' ELSE changed_members(before, data) END,
                    announce.data
                )
            );

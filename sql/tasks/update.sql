@@ -59,7 +59,7 @@ SELECT coalesce(changed.body, task_json(before)) AS body,
                     'task.updated',
                     changed.body,
                     %(user_id)s::uuid,
-                    changed_members(task_json(before), changed.body)
+                    task_json(before)
                 )
        END AS event_id
   FROM locked

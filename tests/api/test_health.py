@@ -44,7 +44,9 @@ def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
     last = migrations()[-1]
     with psycopg.connect(empty, autocommit=True) as connection:
         # With a database that is newer than the code, the service is healthy.
-        connection.execute("INSERT INTO schema_migrations VALUES ('9999-future', repeat('0', 64))")
+        connection.execute(
+            "INSERT INTO schema_migrations VALUES ('9999-future', repeat('0', 64), now(), '9.9.9')"
+        )
         assert check().status_code == 200
         connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
         assert_pending(check())

@@ -505,7 +505,8 @@ def test_a_schema_that_differs_from_the_release_is_the_only_problem_reported(
 def test_the_command_status_mentions_migrations_of_a_newer_release_but_reports_no_problem(
     used, status_of
 ):
-    run_in(used, "INSERT INTO schema_migrations VALUES ('9999-later', repeat('0', 64))")
+    row = "('9999-later', repeat('0', 64), now(), '9.9.9')"
+    run_in(used, f"INSERT INTO schema_migrations VALUES {row}")
     note = (
         "the database has migrations of a newer release, with which this release works: 9999-later"
     )

@@ -68,3 +68,49 @@ def test_the_log_names_the_remedy_when_a_pooler_mixes_up_prepared_statements(bui
     assert unavailable(alice_at(app).get("/tasks"))
     (record,) = logged()
     assert "already exists: set DATABASE_PREPARE=off: a connection pooler" in record.getMessage()
+
+
+@pytest.fixture
+def failing_once(connection):
+    """Yield a function that lets ``task_json`` fail once, as while a migration replaces it."""
+    (row,) = connection.execute(
+        "SELECT pg_get_functiondef('task_json'::regproc) AS text"
+    ).fetchall()
+    connection.execute(row["text"].replace("task_json(", "old_task_json(", 1))
+    connection.execute("CREATE SEQUENCE calls; GRANT USAGE ON SEQUENCE calls TO PUBLIC")
+
+    def fail(sqlstate):
+        # A rollback does not reset a sequence.
+        connection.execute(
+            "ALTER SEQUENCE calls RESTART;"
+            "CREATE OR REPLACE FUNCTION task_json(task tasks) RETURNS json LANGUAGE plpgsql AS $$"
+            f" BEGIN IF nextval('calls') = 1 THEN RAISE SQLSTATE '{sqlstate}'; END IF;"
+            " RETURN old_task_json(task); END $$"
+        )
+
+    yield fail
+    connection.execute(row["text"])
+    connection.execute("DROP SEQUENCE calls; DROP FUNCTION old_task_json")
+
+
+@pytest.mark.parametrize("sqlstate", ["42846", "42P13"])
+@pytest.mark.parametrize("path", ["/tasks", "/tasks?status=todo", "/tasks?sort=dueDate"])
+def test_a_request_that_meets_the_old_text_of_a_replaced_function_runs_its_statement_again(
+    build, failing_once, path, sqlstate
+):
+    alice = alice_at(build(web_threads=1))
+    assert alice.post("/tasks", TASK).status_code == 201
+    failing_once(sqlstate)
+    assert alice.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("sqlstate", ["42846", "42P13"])
+def test_in_a_transaction_the_old_text_of_a_replaced_function_causes_one_503_that_writes_nothing(
+    build, failing_once, connection, sqlstate
+):
+    alice = alice_at(build(web_threads=1))
+    failing_once(sqlstate)
+    headers = {"Idempotency-Key": "1"}
+    assert unavailable(alice.post("/tasks", TASK, headers=headers))
+    assert count(connection, "tasks") == 0
+    assert alice.post("/tasks", TASK, headers=headers).status_code == 201

@@ -52,8 +52,8 @@ def test_a_released_schema_becomes_the_schema_of_a_new_database(release, empty, 
         connection.execute((release / "schema.sql").read_bytes())
         old = dict(connection.execute(COLUMNS).fetchall())
         connection.cursor().executemany(
-            "INSERT INTO schema_migrations (name, sha256) VALUES (%s, %s)",
-            read_json(release, "migrations.json").items(),
+            "INSERT INTO schema_migrations (name, sha256, release) VALUES (%s, %s, %s)",
+            [(*item, release.name) for item in read_json(release, "migrations.json").items()],
         )
         migrate(Settings.read({"DATABASE_URL": empty}))
         expect_none(policy.of_columns(old, dict(connection.execute(COLUMNS).fetchall())))

@@ -27,6 +27,13 @@ def function(name):
     return f"CREATE OR REPLACE {found[-1]}"
 
 
+def document_type(name):
+    """Return the definition of the next version of a type of documents."""
+    schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
+    (found,) = re.findall(rf"(?ms)^CREATE TYPE {name} (AS \(.*?^\);\n)", schema)
+    return f"CREATE TYPE {name}_2 {found}\n"
+
+
 VERSION = "    version = fields.Integer(min=1, description=fields.VERSION)\n"
 LOCATION = (
     "    location = fields.Text(\n"
@@ -46,10 +53,10 @@ def add_a_field(folder):
         "ALTER TABLE meetings\n"
         f'    ADD CONSTRAINT "{TOO_LONG}"\n'
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
-        'ALTER TYPE meeting_document ADD ATTRIBUTE "location" text;\n\n'
-        + function("meeting_json").replace(
-            "meeting.version\n", "meeting.version,\n                   meeting.location\n"
-        ),
+        + document_type("meeting_document").replace("\n);", ',\n    "location" text\n);')
+        + function("meeting_json")
+        .replace("meeting.version\n", "meeting.version,\n                   meeting.location\n")
+        .replace("::meeting_document", "::meeting_document_2"),
     )
     create(
         folder / f"sql/schema/{NEXT + 1:04}-checked-locations.sql",
