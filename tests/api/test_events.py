@@ -387,7 +387,7 @@ def test_a_cursor_of_another_workspace_gets_410(alice, bob, charlie, initech, ca
     assert gone(alice, cursor)
 
 
-def test_a_cursor_gets_410_after_pg_restore_has_written_its_row(alice, connection):
+def test_a_cursor_gets_410_after_its_row_was_deleted_and_inserted_again(alice, connection):
     """tests/proof/test_restores.py tries each way to restore a database."""
     first = begin(alice)
     number = first.partition(".")[0]
