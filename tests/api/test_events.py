@@ -505,6 +505,6 @@ def test_a_reader_who_has_left_the_workspace_gets_409_and_the_old_cursor_gets_41
 
 
 @pytest.mark.parametrize("cursor", ["", "1", "x", "1.2", "-1", f"1.{'0' * 31}", f"1.{'g' * 32}"])
-def test_a_malformed_cursor_is_400(alice, cursor):
+def test_a_malformed_cursor_gets_400(alice, cursor):
     response = alice.get("/events", query_string={"after": cursor})
     assert invalid_field(response, "after") == "must be the nextCursor of an earlier response"

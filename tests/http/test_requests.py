@@ -255,7 +255,7 @@ INVALID_CURSORS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_malformed_cursor_is_400(alice, path):
+def test_a_malformed_cursor_gets_400(alice, path):
     for value in INVALID_CURSORS:
         response = alice.get(f"{path}?cursor={value}")
         assert invalid_field(response, "cursor").startswith("must be the nextCursor")
