@@ -37,7 +37,7 @@ CHECK = "estimate must be at most 1000"
 BACKFILL = """-- migrate: in batches
 -- left: SELECT count(*) FROM tasks WHERE estimate IS NULL
 UPDATE tasks
-   SET estimate = 1, version = version + 1
+   SET estimate = 1
  WHERE (workspace_id, id) IN (
            SELECT workspace_id, id FROM tasks WHERE estimate IS NULL LIMIT 5000
        );
@@ -47,18 +47,22 @@ UPDATE tasks
 def resource():
     """Return the statements that add the new column to the documents of tasks."""
     text = (ROOT / "sql/schema/0003-tasks.sql").read_text(encoding="utf-8")
-    function = text[text.index("CREATE FUNCTION task_json") :]
-    function = function[: function.index("$$;") + 3]
-    function = function.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    end = "task.version\n"
-    function = function.replace(end, "task.version,\n                   task.estimate\n")
-    return f'ALTER TYPE task_document ADD ATTRIBUTE "estimate" integer;\n{function}\n'
+    (members,) = re.findall(r"(?ms)^CREATE TYPE task_document AS \((.*?)\n\);", text)
+    (function,) = re.findall(r"(?ms)^CREATE (FUNCTION task_json.*?\n\$\$;)", text)
+    function = function.replace(
+        "task.version\n", "task.version,\n                   task.estimate\n"
+    )
+    function = function.replace("::task_document", "::task_document_2")
+    return (
+        f'CREATE TYPE task_document_2 AS ({members},\n    "estimate" integer\n);\n'
+        f"CREATE OR REPLACE {function}\n"
+    )
 
 
 # The migrations, in their order: the words of the table, and the file.
 MIGRATIONS = (
     ("a column", "ALTER TABLE tasks ADD COLUMN estimate integer;"),
-    ("another member of tasks: `ALTER TYPE`, `task_json`", resource()),
+    ("another member of tasks: a new type, `task_json`", resource()),
     (
         "a CHECK, `NOT VALID`",
         f'ALTER TABLE tasks ADD CONSTRAINT "{CHECK}" CHECK (estimate <= 1000) NOT VALID;',
