@@ -12,7 +12,7 @@ from service.values.fields import ROLES
 
 
 class ListedMember(NamedTuple):
-    id: str
+    user_id: str
     email: str
     name: str
     role: str

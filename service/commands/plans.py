@@ -16,7 +16,7 @@ class ListedPlan(NamedTuple):
     # Null means unlimited.
     per_day: int | None
     # How many workspaces are on this plan.
-    workspaces: int
+    workspace_count: int
 
 
 def quota(text: str) -> int:

@@ -1,12 +1,14 @@
 """Commands for users. Over HTTP, adding a member can also create a user (api/members.py)."""
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import click
 
 from service.commands.base import (
     confirm,
     echo_rows,
+    json_of,
     json_option,
     one_row,
     query,
@@ -91,7 +93,7 @@ def list_users(as_json: bool) -> None:
     Columns: id, e-mail address, name, active workspace, workspaces with the user's roles, created,
     last seen, state (active or deactivated), deactivated at.
     """
-    echo_rows(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
+    echo_users(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
 
 
 @user.command("show")
@@ -105,7 +107,20 @@ def show_user(name: str, as_json: bool) -> None:
     row = one_row(
         ListedUser, "users/list", f"there is no user {name}", email=name, id=uuid_or_nil(name)
     )
-    echo_rows([row], as_json=as_json)
+    echo_users([row], as_json=as_json)
+
+
+def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:
+    """Print users; in JSON each workspace is an object with slug and role."""
+    if not as_json:
+        echo_rows(rows, as_json=False)
+        return
+    shown: Any = json_of(rows)
+    for item in shown:
+        item["workspaces"] = [
+            dict(zip(("slug", "role"), text.split(":"), strict=True)) for text in item["workspaces"]
+        ]
+    click.echo(json.dumps(shown, indent=1))
 
 
 @user.command("deactivate")

@@ -28,7 +28,7 @@ class ListedWorkspace(NamedTuple):
     slug: str
     name: str
     plan: str
-    members: int
+    member_count: int
     created_at: str
 
 

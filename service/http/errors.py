@@ -38,7 +38,8 @@ MESSAGES: dict[str, tuple[int, str]] = {
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) of errors after which a client can try again.
-TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
+# The last two are of statements that meet a function while a migration replaces it.
+TRANSIENT = re.compile(r"08|53|57|58|25006|25P0|42846|42P13")
 # The SQLSTATEs of statement_timeout and lock_timeout.
 CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.

@@ -1,5 +1,5 @@
 -- The members of a workspace in the order in which they joined, for operators.
-SELECT person.id,
+SELECT person.id AS user_id,
        person.email,
        person.name,
        member.role,

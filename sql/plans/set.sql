@@ -25,5 +25,5 @@ SELECT found.name,
        found.per_minute,
        found.per_day,
        (SELECT count(*) FROM workspaces AS workspace WHERE workspace.plan = found.name)
-       AS workspaces
+       AS workspace_count
   FROM found;

@@ -3,7 +3,7 @@ SELECT workspace.id,
        workspace.slug,
        workspace.name,
        workspace.plan,
-       workspace.member_count AS members,
+       workspace.member_count,
        iso(workspace.created_at) AS created_at
   FROM workspaces AS workspace
  ORDER BY workspace.id;

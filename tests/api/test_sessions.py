@@ -125,6 +125,8 @@ def test_without_login_key_neither_the_routes_nor_the_document_have_the_login_op
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("keys", ["x" * 31, f"{NEW},", f"{NEW},{'x' * 31}", "with a space " * 4])
 def test_a_short_or_malformed_login_key_stops_the_start_and_the_message_does_not_show_it(keys):
-    with pytest.raises(InvalidSetting, match="LOGIN_KEY: must be keys of 32 to 200 of") as error:
+    with pytest.raises(
+        InvalidSetting, match="LOGIN_KEY: must be keys of 32 to 200 characters"
+    ) as error:
         Settings.read({"LOGIN_KEY": keys})
     assert keys not in str(error.value)

@@ -114,3 +114,14 @@ def test_in_a_transaction_the_old_text_of_a_replaced_function_causes_one_503_tha
     assert unavailable(alice.post("/tasks", TASK, headers=headers))
     assert count(connection, "tasks") == 0
     assert alice.post("/tasks", TASK, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("sqlstate", ["42846", "42P13"])
+def test_without_prepared_statements_the_old_text_of_a_replaced_function_causes_one_503(
+    build, failing_once, sqlstate
+):
+    alice = alice_at(build(web_threads=1, database_prepare=False))
+    assert alice.post("/tasks", TASK).status_code == 201
+    failing_once(sqlstate)
+    assert unavailable(alice.get("/tasks"))
+    assert alice.get("/tasks").status_code == 200

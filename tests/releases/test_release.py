@@ -1,5 +1,6 @@
 """``make release`` refuses what is not ready, in one sentence, and then changes nothing."""
 
+import shutil
 import subprocess
 import sys
 
@@ -71,6 +72,7 @@ def test_changes_without_a_commit_another_branch_and_a_changelog_without_entries
     assert refusal(checkout, "1.3.0").endswith("run make setup.")
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="make is missing")
 def test_failing_tests_make_no_release(checkout):
     """The lock file is confirmed first, for which uv asks the package index."""
     (checkout / "Makefile").write_text("lock:\n")

@@ -129,6 +129,8 @@ def test_members_are_listed_in_the_order_of_joining_and_then_of_ids(
         rows = [{"id": json.loads(row["body"])["user"]} for row in rows]
     elif name == "workspaces/members":
         rows = [{"id": member["userId"]} for member in rows[0]["body"]]
+    else:
+        rows = [{"id": row["user_id"]} for row in rows]
     assert [str(row["id"]) for row in rows] == [*others, first]
 
 

@@ -159,7 +159,10 @@ class Answer:
     """A response as received; ``status`` is None if the server closed without a response."""
 
     def __init__(self, raw):
-        head, _, self.body = raw.partition(b"\r\n\r\n")
+        # A recipient may take a lone LF for the end of a line (RFC 9112, section 2.2). On Python 3.14
+        # gunicorn ends the headers of its own error responses with one.
+        head, *rest = re.split(b"\r\n\r?\n", raw, maxsplit=1)
+        self.body = rest[0] if rest else b""
         lines = head.decode("latin-1").split("\r\n")
         self.status = int(lines[0].split()[1]) if raw else None
         self.headers = dict(re.split(": *", line.lower(), maxsplit=1) for line in lines[1:] if line)
