@@ -69,7 +69,7 @@ class Window(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The row of the gate: the caller of a request, and how many requests the caller has sent.
+    """The caller of a request, and how many requests this caller has sent: the row of the gate.
 
     Without a valid credential, ``token_id``, ``user_id``, ``scope`` and ``workspace_id`` are null.
     ``workspace_id`` is also null for a user without an active workspace. ``per_day`` is null on a

@@ -145,7 +145,7 @@ def configure(name: str) -> LineHandler:
 def is_rare(text: str) -> bool:
     """Return whether to log a text, because it was not logged within the last minute.
 
-    If so, remember that the caller logs it now.
+    True also records the text as logged now.
     """
     now = monotonic()
     if now < rarely_logged.get(text, -RARE) + RARE:

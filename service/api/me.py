@@ -111,7 +111,7 @@ def update_me(changes: Values) -> Response:
     your API tokens without a ``workspaceId``, except for requests with the header ``Workspace-Id``.
     In this response, ``limits`` and the headers still describe the previous workspace. All
     workspaces show the new name. If your login page sends names, the next sign-in replaces it. With
-    a token that has a ``workspaceId``, you can change neither (409). The change sends no event. The
+    a token that has a ``workspaceId``, both changes are 409. A change sends no event. The
     service ignores read-only fields.
     """
     if not changes:

@@ -112,8 +112,8 @@ def create_token(token: Values) -> Response:
     if created.has_room is False:
         raise http_error("too_many_tokens")
     if created.id is None or created.body is None:
-        # Since this request was authenticated, its session has ended, or an operator has
-        # deactivated or deleted the user.
+        # The session has ended, or an operator has deactivated or deleted the user, after the gate
+        # authenticated this request.
         raise http_error("unauthorized")
     headers = headers_of_created("/api/tokens", created.id)
     return reply_secret(created.body, "token", secret, 201, headers)

@@ -42,7 +42,8 @@ from service.values import fields
 # if the setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
-# A login page creates sessions here. Instead of a credential its server sends a key of LOGIN_KEY.
+# A login page creates sessions here. The server of this page sends one of the keys in LOGIN_KEY
+# instead of a credential.
 # The path may end with a slash, because routing ignores it.
 LOGIN = {"/api/session", "/api/session/"}
 

@@ -86,7 +86,8 @@ class Resolver:
                 except RuntimeError:
                     # The process has reached its limit of threads.
                     raise TimeoutError from None
-                # To end, the look-up needs the lock that this thread holds, so it is still running.
+                # The look-up is still running: it takes the lock before it ends, and this thread
+                # holds the lock.
                 self._running[host, port] = future
         return future.result(timeout)
 

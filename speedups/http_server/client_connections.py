@@ -164,7 +164,7 @@ class ClientConnections(dict[int, ClientConnection]):
     def drop_oldest(self, state: State, address: str | None = None) -> bool:
         """Drop the connection that has been in this state for longest; return False without one.
 
-        With an ``address``, only a connection of this client.
+        If an ``address`` is given, drop only a connection of the client with this address.
         """
         found = [(conn.since, conn) for conn in list(self.values()) if conn.state is state]
         for since, conn in sorted(found, key=itemgetter(0)):

@@ -10,8 +10,9 @@ from speedups.http_server.client_connections import ClientConnection
 class Slots:
     """Lets at most ``number`` requests run. A thread that puts one or frees a slot then takes one.
 
-    An urgent request overtakes the others, but two urgent requests in succession do not. So load
-    does not delay an urgent request for long, and a flood of them does not starve the others.
+    An urgent request overtakes the others, but two urgent requests in succession do not. So
+    an urgent request does not wait long under load, and a flood of urgent requests does not starve
+    the others.
     """
 
     def __init__(self, number: int) -> None:

@@ -159,7 +159,7 @@ class Answer:
     """A response as received; ``status`` is None if the server closed without a response."""
 
     def __init__(self, raw):
-        # A recipient may take a lone LF for the end of a line (RFC 9112, section 2.2). On Python 3.14
+        # A lone LF may end a line too (RFC 9112, section 2.2). On Python 3.14
         # gunicorn ends the headers of its own error responses with one.
         head, *rest = re.split(b"\r\n\r?\n", raw, maxsplit=1)
         self.body = rest[0] if rest else b""

@@ -63,8 +63,8 @@ class Process(NamedTuple):
     # has the name of its last client.
     connections: int
     started_at: str
-    # The time since the last sign of life. A process gives one when it renews its row, and when one
-    # of its sessions begins or ends a statement.
+    # The time since the last sign of life. A process gives a sign of life when it renews its row,
+    # and when one of its sessions begins or ends a statement.
     silent_seconds: float
 
 
