@@ -21,7 +21,8 @@ from service.values.fields import Email, PersonName, uuid_or_nil
 
 class ListedUser(NamedTuple):
     id: str
-    # For a deleted user only the id and the last two columns have values; workspaces is empty.
+    # For a deleted user only the id, the state and the last column have values; workspaces is
+    # empty.
     email: str | None
     name: str | None
     # The slug; null without an active workspace.
@@ -33,8 +34,10 @@ class ListedUser(NamedTuple):
     last_seen_at: str | None
     # One of: active, deactivated, deleted.
     state: str
-    # When the user was deactivated or deleted; null for an active user, or if the time is unknown.
-    left_at: str | None
+    # Null unless the user is deactivated.
+    deactivated_at: str | None
+    # Null unless the user is deleted.
+    deleted_at: str | None
 
 
 class Deletion(NamedTuple):
@@ -91,7 +94,7 @@ def list_users(as_json: bool) -> None:
     """List all users, oldest first.
 
     Columns: id, e-mail address, name, active workspace, workspaces with the user's roles, created,
-    last seen, state (active or deactivated), deactivated at.
+    last seen, state (active or deactivated), deactivated at, deleted at (only in user show).
     """
     echo_users(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
 

@@ -28,8 +28,8 @@ class WebhookLine(NamedTuple):
     # enabled, failing or disabled.
     state: str
     url: str
-    # Types of events, or all.
-    events: list[str]
+    # Types of events. Null means all; lines then show the word all.
+    events: list[str] | None
     failing_since: str | None
     disabled_reason: str | None
     # The number of waiting deliveries.
@@ -85,12 +85,13 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     """
     workspace_id = find_workspace(slug).id
     rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR)
-    echo_rows(map(line_of, rows), as_json=as_json)
+    echo_rows([line_of(row, as_json=as_json) for row in rows], as_json=as_json)
 
 
-def line_of(row: ListedWebhook) -> WebhookLine:
+def line_of(row: ListedWebhook, *, as_json: bool) -> WebhookLine:
     shown = json.loads(row.body)
-    shown["events"] = shown["events"] or ["all"]
+    if shown["events"] is None and not as_json:
+        shown["events"] = ["all"]
     names = WebhookLine._fields[: -len(row[1:])]
     return WebhookLine._make([*(shown[camel_case(name)] for name in names), *row[1:]])
 

@@ -18,14 +18,15 @@ SELECT person.id,
             WHERE token.user_id = person.id
        ) AS last_seen_at,
        CASE WHEN person.deactivated_at IS NULL THEN 'active' ELSE 'deactivated' END AS state,
-       iso(person.deactivated_at) AS left_at
+       iso(person.deactivated_at) AS deactivated_at,
+       NULL AS deleted_at
   FROM users AS person
   LEFT JOIN workspaces AS active ON active.id = person.active_workspace_id
  WHERE %(email)s::text IS NULL
     OR lower(person.email) = lower(%(email)s::text)
     OR person.id = %(id)s::uuid
  UNION ALL
-SELECT gone.id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', iso(gone.deleted_at)
+SELECT gone.id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', NULL, iso(gone.deleted_at)
   FROM deleted_users AS gone
  WHERE gone.id = %(id)s::uuid
    AND NOT EXISTS (SELECT FROM users AS person WHERE person.id = gone.id)

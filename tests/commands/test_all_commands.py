@@ -168,7 +168,7 @@ def test_on_a_terminal_a_list_is_aligned_below_a_header(cli, cast, printed):
     head, *listed = printed("user", "list")
     assert re.split(" {2,}", head) == [
         *("ID", "EMAIL", "NAME", "ACTIVE WORKSPACE", "WORKSPACES", "CREATED AT", "LAST SEEN AT"),
-        *("STATE", "LEFT AT"),
+        *("STATE", "DEACTIVATED AT", "DELETED AT"),
     ]
     assert [re.split(" {2,}", line) for line in listed] == lines(cli("user", "list"))
     # In the last name, two characters take two columns of the terminal each, and one takes none.

@@ -1,5 +1,6 @@
 """The commands member add, list and remove."""
 
+import json
 import re
 
 import pytest
@@ -11,6 +12,15 @@ def test_adding_a_member_again_changes_the_role(cli, connection, cast):
         assert value(cli("member", "add", "acme", "bob@example.com", "--role", role)) == cast["bob"]
         query = "SELECT role FROM members WHERE user_id = %s"
         assert rows(connection, query, cast["bob"]) == [{"role": role}]
+
+
+def test_lists_in_json_name_members_and_counts_as_the_api_does(cli, cast):
+    def first(*words):
+        return json.loads(cli(*words, "--json").stdout)[0]
+
+    assert first("member", "list", "acme")["userId"] == cast["alice"]
+    assert first("workspace", "list")["memberCount"] == 2
+    assert "workspaceCount" in first("plan", "list")
 
 
 def test_member_list_prints_members_with_their_roles_in_the_order_of_joining(cli, cast):

@@ -1,5 +1,6 @@
 """The commands for users: activate, list, show, deactivate, reactivate and delete."""
 
+import json
 import re
 
 import pytest
@@ -29,6 +30,25 @@ def test_user_list_prints_workspaces_and_the_time_of_the_last_request(app, cli, 
     assert re.fullmatch(TIMESTAMP, alice[6])
     assert bob[3:5] == ["acme", "acme:member"]
     assert charlie[6] == "-"
+
+
+def test_the_json_of_a_user_has_slugs_and_roles_apart_and_says_what_ended_when(cli, cast, initech):
+    def shown(name):
+        (document,) = json.loads(cli("user", "show", name, "--json").stdout)
+        return document
+
+    alice = shown("alice@example.com")
+    assert alice["workspaces"] == [
+        {"slug": "acme", "role": "owner"},
+        {"slug": "initech", "role": "owner"},
+    ]
+    assert (alice["deactivatedAt"], alice["deletedAt"]) == (None, None)
+    value(cli("user", "deactivate", "bob@example.com"))
+    assert re.fullmatch(TIMESTAMP, shown(cast["bob"])["deactivatedAt"])
+    value(cli("user", "delete", "bob@example.com", "--yes"))
+    bob = shown(cast["bob"])
+    assert (bob["state"], bob["workspaces"], bob["deactivatedAt"]) == ("deleted", [], None)
+    assert re.fullmatch(TIMESTAMP, bob["deletedAt"])
 
 
 def test_user_show_finds_a_user_by_id_and_by_address_in_any_case(cli, cast):
@@ -120,23 +140,25 @@ def test_a_deactivated_user_keeps_assigned_tasks_and_can_be_assigned_no_others(
 
 
 def test_user_list_and_show_print_who_is_deactivated_and_since_when(cli, cast):
-    assert state(cli, "bob@example.com") == ["active", "-"]
+    assert state(cli, "bob@example.com") == ["active", "-", "-"]
     value(cli("user", "deactivate", "bob@example.com"))
     first = state(cli, cast["bob"])
     assert first[0] == "deactivated"
     assert re.fullmatch(TIMESTAMP, first[1])
+    assert first[2] == "-"
     assert value(cli("user", "deactivate", "bob@example.com")) == cast["bob"]
     assert state(cli, cast["bob"]) == first
     assert [line[7] for line in lines(cli("user", "list"))] == ["active", "deactivated", "active"]
     value(cli("user", "reactivate", "bob@example.com"))
-    assert state(cli, cast["bob"]) == ["active", "-"]
+    assert state(cli, cast["bob"]) == ["active", "-", "-"]
 
 
 def test_the_id_of_a_deleted_user_still_shows_the_time_of_deletion_and_no_personal_data(cli, cast):
     value(cli("user", "delete", "bob@example.com", "--yes"))
     (shown,) = lines(cli("user", "show", cast["bob"].upper()))
     assert shown[:8] == [cast["bob"], *["-"] * 6, "deleted"]
-    assert re.fullmatch(TIMESTAMP, shown[8])
+    assert shown[8] == "-"
+    assert re.fullmatch(TIMESTAMP, shown[9])
     assert_failed(cli("user", "show", "bob@example.com"), "there is no user bob@example.com")
     assert [line[2] for line in lines(cli("user", "list"))] == ["Alice", "Charlie"]
     assert_failed(cli("token", "list", "bob@example.com"), "there is no user bob@example.com")
