@@ -16,7 +16,7 @@ from service.database.statements import Connection
 # Seconds between two writes.
 INTERVAL = 10
 # The upper bounds of the durations, in seconds.
-BOUNDS = 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5
+BOUNDS = 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 # SQLSTATEs of a corrupted table or index.
 CORRUPTED = {"XX001", "XX002"}
 # Method, route, status, seconds of the whole request, and seconds of its statements and commits.

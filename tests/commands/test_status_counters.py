@@ -54,8 +54,8 @@ def test_a_bucket_counts_each_request_that_took_at_most_its_time_and_counts_are_
         counters.save(connection)
     found = {name.partition("bucket")[2]: number for name, number in metrics(cli).items()}
     numbers = [found[f'{{method="GET",route="/api/tasks",le="{le}"}}']
-               for le in (0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, "+Inf")]  # fmt: skip
-    assert numbers == ["1", "2", "2", "2", "2", "3", "3", "4"]
+               for le in (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, "+Inf")]  # fmt: skip
+    assert numbers == ["1", "2", "2", "2", "2", "3", "3", "3", "3", "4"]
     assert metrics(cli)["task_service_database_seconds_total"] == "3.665"
 
 
