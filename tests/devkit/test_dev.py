@@ -438,7 +438,7 @@ def test_without_an_ipv4_loopback_address_dev_says_what_to_do(folder):
     """The command runs in its own network namespace, whose loopback interface has only ::1."""
     command = (
         "ip link set lo up; ip address delete 127.0.0.1/8 dev lo;"
-        f" exec {sys.executable} -m service dev --data {folder}"
+        f" exec {shlex.quote(sys.executable)} -m service dev --data {shlex.quote(str(folder))}"
     )
     ran = subprocess.run(
         ["unshare", "--net", "sh", "-c", command], cwd=PROJECT, capture_output=True, text=True
@@ -470,7 +470,8 @@ def test_if_gunicorn_cannot_start_dev_prints_an_error_and_no_banner_even_if_stde
     folder, tmp_path
 ):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['gunicorn.app'] = None\n")
-    command = f"exec {sys.executable} -m service dev --port 0 --data {folder} 2>&-"
+    words = sys.executable, "-m", "service", "dev", "--port", "0", "--data", str(folder)
+    command = f"exec {shlex.join(words)} 2>&-"
     ran = subprocess.run(
         ["sh", "-c", command],
         cwd=PROJECT,
