@@ -13,8 +13,8 @@ REASONS = re.compile(
     r"|not be the id of a subtask|be null for a task with subtasks)"
     r"|endTime: must be after startTime"
     r"|from: must be before the value of to|dueAfter: must be before dueBefore"
-    # The cursor has another form with sort=dueDate, but it is one parameter.
-    r"|cursor: must be the nextCursor of an earlier response"
+    # A cursor is opaque, so the document has no pattern for it.
+    r"|(cursor|after): must be the nextCursor of an earlier response"
     r"|(summary|actionItems|decisions): needs? status completed"
     r"|attendees: must not contain duplicates: .*"
     # JSON Schema has no keyword for a range of years; the description names it.

@@ -46,7 +46,8 @@ from support.rows import TOKENS, insert_token, restore_cast
 
 from service.devkit.local import OWNER
 
-pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
+# It counts each request of its clients, so it runs alone, as the scenarios of faults do.
+pytestmark = [pytest.mark.faults, pytest.mark.nodatabase]
 
 RELEASES = PROJECT / "tests" / "releases"
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
