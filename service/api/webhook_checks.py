@@ -31,7 +31,7 @@ RETRY_AFTER = 60
 
 
 class Manager(NamedTuple):
-    """Whether the caller may manage the webhooks of the workspace, and the URL of one of them."""
+    """The URL of a webhook, and whether the caller may manage the webhooks of the workspace."""
 
     permitted: bool
     # The URL of the webhook with the ``id``; null if there is none.

@@ -1,4 +1,7 @@
-"""What all commands share: they print plain values to stdout, and an error as a line to stderr."""
+"""The functions that all commands share.
+
+A command prints plain values to stdout, and an error as one line to stderr.
+"""
 
 import json
 import sys
@@ -186,13 +189,17 @@ def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
     """
     rows = list(rows)
     if as_json:
-        click.echo(json.dumps(json_of(rows), indent=1))
+        echo_json(json_of(rows))
     elif rows and sys.stdout.isatty():
         head = [column.replace("_", " ").upper() for column in rows[0]._fields]
         echo_aligned([head, *(list(map(cell, row)) for row in rows)])
     else:
         for row in rows:
             echo_row(row)
+
+
+def echo_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=1))
 
 
 def json_of(value: object) -> object:

@@ -1,12 +1,12 @@
 """Commands for users. Over HTTP, adding a member can also create a user (api/members.py)."""
 
-import json
 from typing import Any, NamedTuple
 
 import click
 
 from service.commands.base import (
     confirm,
+    echo_json,
     echo_rows,
     json_of,
     json_option,
@@ -123,7 +123,7 @@ def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:
         item["workspaces"] = [
             dict(zip(("slug", "role"), text.split(":"), strict=True)) for text in item["workspaces"]
         ]
-    click.echo(json.dumps(shown, indent=1))
+    echo_json(shown)
 
 
 @user.command("deactivate")

@@ -70,7 +70,7 @@ def uuid_or_nil(text: object) -> str:
 
 
 class Described(TypedDict, total=False):
-    """What the published document says about a field: a sentence, and keywords of JSON Schema."""
+    """The description of a field in the published document: a sentence and JSON Schema keywords."""
 
     description: str
     json_schema: Mapping[str, object]

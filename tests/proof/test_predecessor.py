@@ -59,7 +59,8 @@ CREDENTIALS = {
 }
 WEB = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "4"}
 
-# The successor's migrations after those of the recipe: with them it has one of each kind.
+# The migrations that the successor has after the migrations of the recipe. Together they are one of
+# each kind.
 INDEX = f"{NEXT + 2:04}-meetings-by-location"
 BACKFILL = f"{NEXT + 3:04}-old-locations"
 ROWS_BEFORE = 20_000

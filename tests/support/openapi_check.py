@@ -9,6 +9,7 @@ import re
 from functools import cache
 
 from jsonschema_rs import Draft202012Validator, Registry
+from support import policy
 
 from service.app import create_app, openapi
 from service.settings import Settings
@@ -87,12 +88,7 @@ def violations(schema, value, *, formats=True):
 
 def resolve(part):
     """Return the part itself, or the part that its ``$ref`` refers to."""
-    while "$ref" in part:
-        target = document()
-        for step in part["$ref"].removeprefix("#/").split("/"):
-            target = target[step]
-        part = target
-    return part
+    return policy.follow(document(), part)
 
 
 def operation_of(method, path):

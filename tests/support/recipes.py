@@ -20,17 +20,20 @@ def create(path, content):
     path.write_text(content, encoding="utf-8")
 
 
+def schema():
+    """Return the text of all migrations, the oldest first."""
+    return "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
+
+
 def function(name):
     """Return the newest definition of a function in sql/schema."""
-    schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
-    found = re.findall(rf"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION {name}\(.*?^\$\$;\n)", schema)
+    found = re.findall(rf"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION {name}\(.*?^\$\$;\n)", schema())
     return f"CREATE OR REPLACE {found[-1]}"
 
 
 def document_type(name):
     """Return the definition of the next version of a type of documents."""
-    schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
-    (found,) = re.findall(rf"(?ms)^CREATE TYPE {name} (AS \(.*?^\);\n)", schema)
+    (found,) = re.findall(rf"(?ms)^CREATE TYPE {name} (AS \(.*?^\);\n)", schema())
     return f"CREATE TYPE {name}_2 {found}\n"
 
 

@@ -1,6 +1,6 @@
-"""What was released: tests/releases has a folder for each release, which tests/releases records.
+"""The records of the releases: ``tests/releases`` has a folder for each release.
 
-The tests compare this checkout with every release that the folder has.
+The tests compare this checkout with every recorded release.
 """
 
 import json

@@ -30,8 +30,7 @@ from service.webhooks.secrets import fingerprints
 # million characters of at most six bytes each.
 MAX_LINE = 2**23
 
-RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", re.ASCII)
-NUMBER = re.compile(r"[0-9]+", re.ASCII)
+RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 
 CUT_OFF = (
     "the export is cut off or changed: export it again, or remove its lines of type export and end"
@@ -187,7 +186,7 @@ def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
     """Begin or end the count of exported objects; raises ValueError.
 
     Returns 0 for the first line of an export, and None for the last one, if its count is right.
-    Other members of the two lines are those of later releases.
+    Later releases may write other members into the two lines; this release ignores them.
     """
     begins = kind == "export"
     if begins != (exported is None) or document.get("lines") != exported:
@@ -197,10 +196,10 @@ def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
 
 def hint_of_newer(release: object) -> str:
     """Say which release can load an export, if the release that made it is newer than this one."""
-    if not isinstance(release, str) or not RELEASE.fullmatch(release):
-        return ""
-    made, this = ([int(part) for part in NUMBER.findall(text)[:3]] for text in (release, version()))
-    if made <= this:
+    made = RELEASE.fullmatch(release) if isinstance(release, str) else None
+    # A build that is no release, like 1.1.0rc1, has more after the numbers.
+    this = RELEASE.match(version())
+    if not made or not this or [*map(int, made.groups())] <= [*map(int, this.groups())]:
         return ""
     return f"; release {release} made this export, and only {release} or later loads all of it"
 
