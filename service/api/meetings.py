@@ -39,7 +39,7 @@ meetings = Blueprint("meetings", __name__)
 class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
-    id = fields.Id(dump_only=True, description="The id of the meeting")
+    id = fields.NewId(load_default=None, allow_none=False, description="The id of the meeting")
     workspace_id = fields.Id(dump_only=True, description="The workspace of the meeting")
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
@@ -142,7 +142,7 @@ def get_meeting(id: str) -> Response:
 
 
 @meetings.patch("/meetings/<id:id>")
-@arguments(MeetingDetails(partial=True))
+@arguments(MeetingDetails(partial=True, dump_only=["id"]))
 @idempotent
 @response(MeetingDetails)
 def update_meeting(changes: Values, id: str) -> Response:

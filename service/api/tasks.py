@@ -50,7 +50,7 @@ tasks = Blueprint("tasks", __name__)
 class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
-    id = fields.Id(dump_only=True, description="The id of the task")
+    id = fields.NewId(load_default=None, allow_none=False, description="The id of the task")
     workspace_id = fields.Id(dump_only=True, description="The workspace of the task")
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
     description = fields.Text(fields.MAX_TEXT, load_default=None, description="More about the task")
@@ -187,7 +187,7 @@ def get_task(id: str) -> Response:
 
 
 @tasks.patch("/tasks/<id:id>")
-@arguments(Task(partial=True))
+@arguments(Task(partial=True, dump_only=["id"]))
 @idempotent
 @response(Task)
 def update_task(changes: Values, id: str) -> Response:

@@ -50,6 +50,10 @@ FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
 
 
+# Constraints that the id of a new object can violate, if a client has chosen it.
+IDS = {"tasks_pkey", "meetings_pkey", "id is taken by another meeting"}
+
+
 class InvalidFields(BadRequest):
     errors: Sequence[FieldError] = ()
 
@@ -166,6 +170,8 @@ def from_database(error: psycopg.Error) -> HTTPException:
     )
     if sqlstate.startswith("40") or deleted:
         return http_error("concurrent_change")
+    if constraint in IDS:
+        return invalid_field("id", "taken_id")
     if constraint in LIMITS:
         return http_error(LIMITS[constraint])
     if sqlstate in ("23503", "23514") and " " in constraint:

@@ -292,6 +292,29 @@ class Id(Field):
         return value.lower()
 
 
+class NewId(Id):
+    """The id of a new object, which a client or a file may choose.
+
+    Lists are ordered by id. So an id should be a UUIDv7 (RFC 9562), like the ids of the service:
+    these begin with the time.
+    """
+
+    default_error_messages = {
+        "uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91, but neither the nil nor"
+        " the max UUID"
+    }
+    # No row may have these two ids. The service uses them as the limits of lists, and instead of
+    # missing ids.
+    reserved = NIL_UUID, NIL_UUID.replace("0", "f")
+    request_note = "A UUID of your choice, best a UUIDv7. By default, the service makes one"
+
+    def _convert(self, value: object) -> str:
+        id = super()._convert(value)
+        if id in self.reserved:
+            raise self.make_error("uuid")
+        return id
+
+
 class Timestamp(Field):
     """An ISO 8601 timestamp, loaded in UTC and truncated to milliseconds; no offset means UTC."""
 

@@ -1,11 +1,12 @@
 -- Create a meeting in the active workspace and announce it.
 WITH created AS (
     INSERT INTO meetings AS meeting (
-               workspace_id, title, start_time, end_time, platform,
+               workspace_id, id, title, start_time, end_time, platform,
                attendees, agenda, notes, created_by
            )
     VALUES (
                %(workspace_id)s::uuid,
+               coalesce(%(id)s::uuid, new_id()),
                %(title)s::text,
                %(start_time)s::timestamptz,
                %(end_time)s::timestamptz,

@@ -1,11 +1,12 @@
 -- Create a task in the active workspace and announce it.
 WITH created AS (
     INSERT INTO tasks AS task (
-               workspace_id, title, description, status, priority, due_date, due_day,
+               workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at
            )
     VALUES (
                %(workspace_id)s::uuid,
+               coalesce(%(id)s::uuid, new_id()),
                %(title)s::text,
                %(description)s::text,
                %(status)s::text,

@@ -81,6 +81,7 @@ def values(connection, cast, insert_into):
         "members/create_user": {"email": "new@example.com"},
         "me": {"user_id": bob, "token_id": session, "id": acme},
         "tasks": task,
+        "tasks/create": {"id": None},
         "tasks/update": {"changes": json.dumps({"assignee_id": bob})},
         "tasks/delete": {"id": assigned},
         "tokens": own,

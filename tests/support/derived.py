@@ -157,7 +157,7 @@ class Values:
         match field:
             case fields.OneOf():
                 return [*field.choices]
-            case lines.ExplicitId():
+            case fields.NewId():
                 return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
             case lines.CountingNumber():
                 return [7, 8]

@@ -48,12 +48,12 @@ def error_message(response, status):
     return error["message"]
 
 
-def invalid_field(response, field):
-    """Check that a response is a 400 with exactly one error, about this field; return its message.
+def invalid_field(response, field, status=400):
+    """Check that a response is an error with exactly one entry, about this field.
 
-    The outer ``message`` must be the field and this message.
+    Return the message of the entry. The outer ``message`` must be the field and this message.
     """
-    message = error_message(response, 400)
+    message = error_message(response, status)
     (fault,) = response.get_json()["errors"]
     assert list(fault) == ["field", "message"]
     assert fault["field"].split("[")[0] == field

@@ -20,12 +20,12 @@ from service.values.fields import (
     MAX_EMAIL,
     MAX_REFERENCE,
     MAX_TITLE,
-    NIL_UUID,
     UUID,
     Day,
     Email,
     Field,
     Id,
+    NewId,
     OneOf,
     Options,
     PersonName,
@@ -36,27 +36,6 @@ from service.values.fields import (
 from service.values.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class ExplicitId(Text):
-    """The id of a new object, so that later lines can refer to the object."""
-
-    default_error_messages = {"uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"}
-
-    # No row may have these two ids. The service uses them as the limits of lists, and instead of
-    # missing ids.
-    reserved = NIL_UUID, NIL_UUID.replace("0", "f")
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        if not options.get("required"):
-            options["load_default"] = None
-        super().__init__(MAX_REFERENCE, **options)
-
-    def _convert(self, value: object) -> str:
-        text = super()._convert(value).lower()
-        if not UUID.fullmatch(text) or text in self.reserved:
-            raise self.make_error("uuid")
-        return text
 
 
 class UserRef(Text):
@@ -118,7 +97,7 @@ class Line(Resource):
 
 
 class CreatedLine(Line):
-    id = ExplicitId()
+    id = NewId(load_default=None)
     created_at = PastTimestamp(load_default=None)
 
 
@@ -144,7 +123,7 @@ class UserLine(CreatedLine):
 class DeletedUserLine(Line):
     """The id of a deleted user who is the author of a task or a meeting."""
 
-    id = ExplicitId(required=True)
+    id = NewId(required=True)
     deleted_at = PastTimestamp(load_default=None)
 
 
@@ -170,7 +149,7 @@ class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
 
 
 class MailLine(OwnedLine, Mail):
-    id = ExplicitId()
+    id = NewId(load_default=None)
     user_id = UserRef(data_key="user", required=True)
 
 
