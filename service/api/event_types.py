@@ -17,15 +17,19 @@ class EventType(NamedTuple):
     summary: str
     # The schema of its data.
     data: type[Resource]
+    # Whether the event says what has changed, and has the old values.
+    is_update: bool = False
 
 
 EVENT_TYPES = {
     "task.created": EventType("A task was created", Task),
-    "task.updated": EventType("A task was changed", Task),
+    "task.updated": EventType("A task was changed", Task, is_update=True),
     "task.deleted": EventType("A task was deleted; data is the last state of the task", Task),
     "meeting.created": EventType("A meeting was created", MeetingDetails),
-    "meeting.updated": EventType("A meeting was changed, but not completed", MeetingDetails),
-    "meeting.completed": EventType("A meeting was completed", MeetingDetails),
+    "meeting.updated": EventType(
+        "A meeting was changed, but not completed", MeetingDetails, is_update=True
+    ),
+    "meeting.completed": EventType("A meeting was completed", MeetingDetails, is_update=True),
     "meeting.deleted": EventType(
         "A meeting was deleted; data is the last state of the meeting", MeetingDetails
     ),

@@ -39,6 +39,8 @@ meetings = Blueprint("meetings", __name__)
 class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
+    optional: tuple[str, ...] = ("updated_by",)
+
     id = fields.NewId(load_default=None, allow_none=False, description="The id of the meeting")
     workspace_id = fields.Id(dump_only=True, description="The workspace of the meeting")
     title = fields.Text(
@@ -70,12 +72,13 @@ class Meeting(schemas.Resource):
     created_at = fields.Timestamp(dump_only=True, description="When the meeting was created")
     updated_at = fields.Timestamp(dump_only=True, description="When the meeting was last changed")
     version = fields.Integer(min=1, description=fields.VERSION)
+    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)
 
 
 class MeetingDetails(Meeting):
     """A single meeting. PATCH completes it, and only a completed meeting has an outcome."""
 
-    optional = "summary", "action_items", "decisions"
+    optional = (*Meeting.optional, "summary", "action_items", "decisions")
 
     status = fields.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
     summary = fields.Text(

@@ -50,6 +50,8 @@ tasks = Blueprint("tasks", __name__)
 class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
+    optional = ("updated_by",)
+
     id = fields.NewId(load_default=None, allow_none=False, description="The id of the task")
     workspace_id = fields.Id(dump_only=True, description="The workspace of the task")
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
@@ -76,6 +78,7 @@ class Task(schemas.Resource):
     updated_at = fields.Timestamp(dump_only=True, description="When the task was last changed")
     completed_at = fields.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
     version = fields.Integer(min=1, description=fields.VERSION)
+    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)
 
 
 class TaskFilter(schemas.PageQuery):

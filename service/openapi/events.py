@@ -13,7 +13,11 @@ HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-sig
 ACTOR = "The user who made the request, even with an API token; null for commands of the operator"
 CHANGED = (
     "The members of data that an update changed, in the order of data, without updatedAt and"
-    " version, which every update changes. Empty for all other events"
+    " version, which every update changes, and without updatedBy. Empty for all other events"
+)
+PREVIOUS = (
+    "For an update, the old values of the members in changed, and nothing else. Empty for all other"
+    " events. Events from before release 1.1.0 lack it"
 )
 
 RESPONSES = {
@@ -32,11 +36,15 @@ def words(name: str) -> str:
 
 def event(name: str, schemas: Schemas) -> JSON:
     data: JSON = {"type": "object", "description": "Empty"}
-    if name in EVENT_TYPES:
+    previous: JSON = {"type": "object"}
+    kind = EVENT_TYPES.get(name)
+    if kind:
         about = (
             "The object after the event, as the API returns it; after a deletion, its last state"
         )
-        data = {**schemas.response(EVENT_TYPES[name].data), "description": about}
+        data = {**schemas.response(kind.data), "description": about}
+    if kind and kind.is_update:
+        previous = schemas.some_members(kind.data)
     envelope: dict[str, JSON] = {
         "id": {
             "type": "string",
@@ -57,7 +65,9 @@ def event(name: str, schemas: Schemas) -> JSON:
         "changed": {"type": "array", "items": {"type": "string"}, "description": CHANGED},
         "data": data,
     }
-    return schemas.refer(f"{words(name)}Event", object_of(envelope, list(envelope)))
+    required = [*envelope]
+    envelope["previous"] = {**previous, "description": PREVIOUS}
+    return schemas.refer(f"{words(name)}Event", object_of(envelope, required))
 
 
 def example_of(name: str, examples: Examples) -> JSON:

@@ -39,6 +39,13 @@ class Schemas:
         name = f"Created{name.removeprefix('New')}" if name.startswith("New") else name
         return self.refer(name, object_of(properties, keys(required)))
 
+    def some_members(self, schema: type[Schema]) -> JSON:
+        """Add the schema of an object with some members of a response, and refer to it."""
+        name = schema.__name__.removesuffix("Details")
+        members = schema().dump_fields.values()
+        properties = {str(field.data_key): self.of_response(field) for field in members}
+        return self.refer(f"Previous{name}", object_of(properties, []))
+
     def page(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of one page of a list and refer to it."""
         properties: dict[str, JSON] = {

@@ -56,6 +56,10 @@ VERSION = (
     "Increases with each change. To avoid overwriting a newer version, send this version in"
     " If-Match. In a request body, the version is ignored"
 )
+UPDATED_BY = (
+    "The user who made the last change; null if this user is not known. Events and repeated"
+    " responses from before release 1.1.0 lack it"
+)
 
 
 def camel_case(name: str) -> str:

@@ -1,4 +1,5 @@
--- The users of an exported workspace: its members, and the authors who have left the workspace.
+-- The users of an exported workspace: its members, and the former members whom createdBy or
+-- updatedBy of its tasks and meetings names.
 SELECT json_build_object(
            'id', person.id,
            'email', person.email,
@@ -12,8 +13,18 @@ SELECT json_build_object(
             UNION ALL
            SELECT task.created_by FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
             UNION ALL
+           SELECT task.updated_by
+             FROM tasks AS task
+            WHERE task.workspace_id = %(id)s::uuid
+              AND task.updated_by_version = task.version
+            UNION ALL
            SELECT meeting.created_by
              FROM meetings AS meeting
             WHERE meeting.workspace_id = %(id)s::uuid
+            UNION ALL
+           SELECT meeting.updated_by
+             FROM meetings AS meeting
+            WHERE meeting.workspace_id = %(id)s::uuid
+              AND meeting.updated_by_version = meeting.version
        )
  ORDER BY person.id;

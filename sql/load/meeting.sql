@@ -2,7 +2,7 @@
 INSERT INTO meetings (
            workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
            status, summary, action_items, decisions, created_by, created_at, updated_at,
-           version
+           version, updated_by, updated_by_version
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -20,6 +20,15 @@ SELECT item.workspace_id,
        item.created_by,
        coalesce(item.created_at, now_ms()),
        coalesce(item.updated_at, item.created_at, now_ms()),
+       item.version,
+       -- If the line has no updatedBy, and nothing has changed the object, it is the author.
+       CASE
+           WHEN item.updated_by IS NULL
+            AND item.version = 1
+            AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
+           THEN item.created_by
+           ELSE item.updated_by
+       END,
        item.version
   FROM json_populate_recordset(NULL::meetings, %(rows)s::json) WITH ORDINALITY AS item
  ORDER BY item.ordinality;

@@ -2,7 +2,7 @@
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, due_day,
            assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
-           version
+           version, updated_by, updated_by_version
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -21,6 +21,15 @@ SELECT item.workspace_id,
        CASE
            WHEN item.status = 'done'
            THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
+       END,
+       item.version,
+       -- If the line has no updatedBy, and nothing has changed the object, it is the author.
+       CASE
+           WHEN item.updated_by IS NULL
+            AND item.version = 1
+            AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
+           THEN item.created_by
+           ELSE item.updated_by
        END,
        item.version
   FROM json_populate_recordset(NULL::tasks, %(rows)s::json) WITH ORDINALITY AS item

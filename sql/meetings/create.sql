@@ -2,7 +2,7 @@
 WITH created AS (
     INSERT INTO meetings AS meeting (
                workspace_id, id, title, start_time, end_time, platform,
-               attendees, agenda, notes, created_by
+               attendees, agenda, notes, created_by, updated_by, updated_by_version
            )
     VALUES (
                %(workspace_id)s::uuid,
@@ -14,7 +14,9 @@ WITH created AS (
                %(attendees)s::text[],
                %(agenda)s::text,
                %(notes)s::text,
-               %(user_id)s::uuid
+               %(user_id)s::uuid,
+               %(user_id)s::uuid,
+               1
            )
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )

@@ -25,7 +25,9 @@ WITH locked AS MATERIALIZED (
            action_items = (after).action_items,
            decisions = (after).decisions,
            updated_at = now_ms(),
-           version = meeting.version + 1
+           version = meeting.version + 1,
+           updated_by = %(user_id)s::uuid,
+           updated_by_version = meeting.version + 1
       FROM locked
      WHERE meeting.workspace_id = (before).workspace_id
        AND meeting.id = (before).id

@@ -2,7 +2,8 @@
 WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
-               assignee_id, project_id, parent_id, created_by, completed_at
+               assignee_id, project_id, parent_id, created_by, completed_at,
+               updated_by, updated_by_version
            )
     VALUES (
                %(workspace_id)s::uuid,
@@ -17,7 +18,9 @@ WITH created AS (
                %(project_id)s::text,
                %(parent_id)s::uuid,
                %(user_id)s::uuid,
-               CASE WHEN %(status)s::text = 'done' THEN now_ms() END
+               CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
+               %(user_id)s::uuid,
+               1
            )
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )

@@ -41,7 +41,9 @@ WITH assignee AS MATERIALIZED (
                ELSE coalesce(task.completed_at, now_ms())
            END,
            updated_at = now_ms(),
-           version = task.version + 1
+           version = task.version + 1,
+           updated_by = %(user_id)s::uuid,
+           updated_by_version = task.version + 1
       FROM locked
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid

@@ -41,6 +41,7 @@ def test_a_task_needs_only_a_title_and_gets_the_defaults(alice, cast, connection
         "updatedAt": task["createdAt"],
         "completedAt": None,
         "version": 1,
+        "updatedBy": cast["alice"],
     }
     assert task.items() >= expected.items()
     row = row_of(connection, "tasks", task["id"])

@@ -498,6 +498,7 @@ def test_a_ping_sends_a_signed_event_and_stores_nothing(alice, cast, connection,
     event = json.loads(received.body)
     assert (event["type"], event["workspaceId"]) == ("ping", cast["acme"])
     assert (event["actorId"], event["changed"]) == (cast["alice"], [])
+    assert (event["data"], event["previous"]) == ({}, {})
     assert event["id"] == received.headers["webhook-id"]
     assert verified(secret_of(webhook), received) == event
     documented = document()["webhooks"]["ping"]["post"]

@@ -108,10 +108,11 @@ def test_a_loaded_task_needs_only_a_title_and_a_done_task_was_completed_when_it_
 
 
 def test_a_line_names_users_by_id_or_by_address_in_any_case(load, alice, cast):
-    load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": "BOB@example.com"})
+    bob = cast["bob"].upper()
+    load(TASK | {"assigneeId": bob, "createdBy": "BOB@example.com", "updatedBy": bob})
     (task,) = alice.get("/tasks").get_json()["data"]
-    assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
-    hint = "; a user is a value of: assigneeId, createdBy"
+    assert {task["assigneeId"], task["createdBy"], task["updatedBy"]} == {cast["bob"]}
+    hint = "; a user is a value of: assigneeId, createdBy, updatedBy"
     assert rejection(load(TASK | {"user": "bob@example.com"})).endswith(hint)
 
 

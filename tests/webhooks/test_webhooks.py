@@ -116,8 +116,9 @@ def test_creating_a_task_posts_an_event(ada, cast, receiver, webhook):
         "actorId": cast["alice"],
         "changed": [],
         "data": task,
+        "previous": {},
     }
-    members = ["id", "type", "timestamp", "workspaceId", "actorId", "changed", "data"]
+    members = ["id", "type", "timestamp", "workspaceId", "actorId", "changed", "data", "previous"]
     assert [*message, *message["data"]] == [*members, *task]
     assert received.path == "/hook"
     assert received.headers["Content-Type"] == "application/json"

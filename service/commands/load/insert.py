@@ -21,7 +21,12 @@ MAX_ROWS = 5000
 AUTHORED = "task", "meeting"
 
 # The columns that hold a user, and their names in a line.
-USER_COLUMNS = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
+USER_COLUMNS = {
+    "user_id": "user",
+    "assignee_id": "assigneeId",
+    "created_by": "createdBy",
+    "updated_by": "updatedBy",
+}
 
 # The errors that the content of a line can cause. Others, such as a lost connection or a full disk,
 # say nothing about a line.
@@ -78,8 +83,8 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
     address exists. All lines that refer to this user then refer to the existing user.
     """
     total, versions = 0, []
-    # The authors of tasks and meetings, each with the workspace.
-    authors: set[tuple[str, str]] = set()
+    # The authors and last editors of tasks and meetings, each with the workspace.
+    named: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
     for batch in batches:
         if match_users:
@@ -97,13 +102,15 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
         if batch.kind == "workspace":
             versions += [row for row in batch.rows if row["version"]]
         if batch.kind in AUTHORED:
-            authors |= {(row["workspace_id"], row["created_by"]) for row in batch.rows}
+            for row in batch.rows:
+                users = {row["created_by"], row["updated_by"]} - {None}
+                named |= {(row["workspace_id"], user) for user in users}
     connection.run("load/versions", {"rows": to_json(versions)})
-    # At the end, because an author is a former member only if no line makes the author a member.
-    rows = [{"workspace_id": workspace, "user_id": author} for workspace, author in authors]
+    # At the end, because a user is a former member only if no line makes the user a member.
+    rows = [{"workspace_id": workspace, "user_id": user} for workspace, user in named]
     connection.run("load/former_members", {"rows": to_json(rows)})
     # At the end, because the statement locks the feeds, and requests for events wait for the lock.
-    workspaces = {workspace for workspace, _ in authors}
+    workspaces = {workspace for workspace, _ in named}
     connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
     return total
 

@@ -139,6 +139,7 @@ class TaskLine(OwnedLine, CreatedLine, Task):
     updated_at = LineTimestamp(load_default=None)
     completed_at = LineTimestamp(load_default=None)
     version = CountingNumber(load_default=1)
+    updated_by = UserRef(load_default=None)
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
@@ -146,6 +147,7 @@ class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
     version = CountingNumber(load_default=1)
+    updated_by = UserRef(load_default=None)
 
 
 class MailLine(OwnedLine, Mail):
