@@ -10,6 +10,7 @@ compared with the response after these rows are deleted.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ from service.database.statements import STATEMENTS
 from service.values import fields
 
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
+# The views that take If-Match.
+CONDITIONAL = views_of("PATCH", "DELETE", kinds=("versioned", "live"))
 
 
 @pytest.fixture
@@ -256,11 +259,12 @@ def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_like_one_wi
     client, forbidden = prober.client, prober.forbidden
     body = body_of(view, Values(references(connection, cast, insert_into)))
     before = acme.everything()
-    unknown = client.send(view.method, paths(view, [UNKNOWN])[0], json=body)
-    assert unknown.status_code in (403, 404)
-    for path in paths(view, [*forbidden, *(id.upper() for id in forbidden)], acme):
-        response = client.send(view.method, path, json=body)
-        assert outcome(response) == outcome(unknown), f"{path}: see the WHERE in {view.files}"
+    for headers in ({}, {"If-Match": '"999"'}) if view in CONDITIONAL else ({},):
+        send = partial(client.send, view.method, json=body, headers=headers)
+        unknown = send(paths(view, [UNKNOWN])[0])
+        assert unknown.status_code in (403, 404)
+        for path in paths(view, [*forbidden, *(id.upper() for id in forbidden)], acme):
+            assert outcome(send(path)) == outcome(unknown), f"{path}: see the WHERE in {view.files}"
     assert acme.everything() == before
 
 
@@ -292,9 +296,7 @@ def test_a_path_with_a_row_and_the_id_of_another_parent_gets_404(
     assert acme.everything() == before
 
 
-@by_name(
-    [view for view in views_of("PATCH", "DELETE") if view.documented.kind in ("versioned", "live")]
-)
+@by_name(CONDITIONAL)
 def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_version(
     silent_app, acme, connection, cast, insert_into, view
 ):
@@ -303,7 +305,7 @@ def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_ver
     (path,) = own_paths(view, client, acme)
     current = client.get(path).headers["ETag"]
     before = acme.everything()
-    for tag in ('"999"', 'W/"999"', f'"0{current[1:]}', "!"):
+    for tag in ('"999"', 'W/"999"', f'"0{current[1:]}', '"998", W/"999"', "!"):
         response = client.send(view.method, path, json=body, headers={"If-Match": tag})
         assert error_message(response, 412).startswith("If-Match: "), f"see {view.files}"
         assert response.headers["ETag"] == current
@@ -313,6 +315,49 @@ def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_ver
     assert acme.everything() != before
 
 
+@by_name(CONDITIONAL)
+def test_a_412_shows_the_object_as_get_shows_it_to_the_same_caller(
+    silent_app, acme, globex, connection, cast, insert_into, view
+):
+    for name, user, options in (
+        ("read-only", "alice", {"scope": "read"}),
+        ("acme", "alice", {"workspace_id": cast["acme"]}),
+        ("globex", "alice", {"workspace_id": cast["globex"]}),
+        ("bob", "bob", {}),
+    ):
+        insert_token(connection, cast[user], f"tmw_api_{name}_{WORD}", **options)
+    insert_member(connection, cast["globex"], cast["alice"])
+    owner = session(silent_app, "alice")
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    (path,) = own_paths(view, owner, acme)
+    callers = {
+        name: Client(silent_app, f"tmw_api_{name}_{WORD}")
+        for name in ("read-only", "acme", "globex", "bob", "charlie")
+    }
+    before, shown = acme.everything(), set()
+    for name, client in {"owner": owner, **callers}.items():
+        for headers in ({}, {"Idempotency-Key": f"key-of-{name}"}):
+            # The second tag names no version of an object.
+            conditions = {"If-Match": 'W/"999", "x"', **headers}
+            response = client.send(view.method, path, json=body, headers=conditions)
+            error = response.get_json()
+            if response.status_code != 412:
+                assert error_message(response, response.status_code)
+                assert response.status_code in (403, 404)
+                assert list(error) == ["message", "status", "requestId"]
+                continue
+            read = client.get(path)
+            assert error_message(response, 412)
+            assert error["current"] == read.get_json(), f"see {view.files}"
+            # The bytes are the bytes of GET.
+            assert response.data.endswith(b',"current":%b}' % read.data)
+            assert response.headers["ETag"] == read.headers["ETag"]
+            assert response.headers["Content-Type"] == read.headers["Content-Type"]
+            shown.add(name)
+    assert {"owner", "acme"} <= shown <= {"owner", "acme", "bob"}
+    assert acme.everything() == before
+
+
 @pytest.mark.nodatabase
 def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
     compared = {
@@ -320,11 +365,7 @@ def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
         for view in views()
         if any(b"%(versions)s" in STATEMENTS[name].source for name in view.statements)
     }
-    taken = {
-        view.name
-        for view in views_of("PATCH", "DELETE")
-        if view.documented.kind in ("versioned", "live")
-    }
+    taken = {view.name for view in CONDITIONAL}
     assert compared == taken
     assert len(taken) > 5
 

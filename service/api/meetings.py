@@ -159,7 +159,7 @@ def update_meeting(changes: Values, id: str) -> Response:
     meeting = db.row(
         Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()
     )
-    require_match(meeting.matched, meeting.version)
+    require_match(meeting.matched, meeting.version, meeting.body)
     webhooks.post_before_response(meeting.event_id)
     return reply_one(meeting)
 
@@ -167,6 +167,8 @@ def update_meeting(changes: Values, id: str) -> Response:
 class DeletedMeeting(NamedTuple):
     version: int
     matched: bool
+    # The meeting, if ``matched`` is false; otherwise null.
+    current: bytes | None
     event_id: str | None
 
 
@@ -179,6 +181,6 @@ def delete_meeting(id: str) -> Response:
     The service sends the event ``meeting.deleted``.
     """
     deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
-    require_match(deleted.matched, deleted.version)
+    require_match(deleted.matched, deleted.version, deleted.current)
     webhooks.post_before_response(deleted.event_id)
     return reply(None, 204)

@@ -207,7 +207,7 @@ def update_task(changes: Values, id: str) -> Response:
         changes=to_json(with_due_day(changes)),
         versions=expected_versions(),
     )
-    require_match(task.matched, task.version)
+    require_match(task.matched, task.version, task.body)
     webhooks.post_before_response(task.event_id)
     return reply_one(task)
 
@@ -217,6 +217,8 @@ class Deleted(NamedTuple):
 
     version: int
     matched: bool
+    # The task, if ``matched`` is false; otherwise null.
+    current: bytes | None
     # False if the events of the subtasks would be too large.
     deletable: bool
     event_ids: list[str]
@@ -233,7 +235,7 @@ def delete_task(id: str) -> Response:
     delete some of the subtasks first.
     """
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
-    require_match(deleted.matched, deleted.version)
+    require_match(deleted.matched, deleted.version, deleted.current)
     if not deleted.deletable:
         raise http_error("subtasks_too_large")
     webhooks.post_before_response(*deleted.event_ids)

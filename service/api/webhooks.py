@@ -178,7 +178,7 @@ def update_webhook(changes: Values, id: str) -> Response:
         versions=expected_versions(),
     )
     webhook = require_webhook(row)
-    require_match(webhook.matched, webhook.version)
+    require_match(webhook.matched, webhook.version, webhook.current)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
     # made due.
     updated: Response = get_webhook(id)
@@ -195,7 +195,7 @@ def delete_webhook(id: str) -> Response:
     """
     row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
     webhook = require_webhook(row)
-    require_match(webhook.matched, webhook.version)
+    require_match(webhook.matched, webhook.version, webhook.current)
     return reply(None, 204)
 
 

@@ -92,5 +92,5 @@ def update_workspace(changes: Values, id: str) -> Response:
     )
     if not workspace.permitted:
         raise http_error("role")
-    require_match(workspace.matched, workspace.version)
+    require_match(workspace.matched, workspace.version, workspace.body)
     return reply_one(One(workspace.body, workspace.version))

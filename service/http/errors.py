@@ -1,4 +1,4 @@
-"""Error responses: every error has the body ``{"message", "status", "errors"?, "requestId"}``.
+"""Error responses: ``{"message", "status", "errors"?, "requestId", "current"?}``.
 
 Sources: docs/specification.md, section 7 (message and status); RFC 9110 (statuses and headers).
 """
@@ -59,7 +59,10 @@ class InvalidFields(BadRequest):
 
 
 class VersionMismatch(PreconditionFailed):
+    """A 412. ``current`` is the JSON of the object as GET returns it, or empty for no object."""
+
     etag = ""
+    current = b""
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
@@ -108,7 +111,11 @@ def reply_error(error: HTTPException) -> Response:
     )
     headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
     if isinstance(error, VersionMismatch):
-        headers.append(("ETag", error.etag))
+        if error.etag:
+            headers.append(("ETag", error.etag))
+        if error.current:
+            # PostgreSQL wrote this JSON, so it is valid UTF-8.
+            content = content[:-1] + b',"current":%b}' % error.current
     make = current_application().response_class
     return make(content, status, headers, mimetype="application/json")
 

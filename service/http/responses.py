@@ -56,7 +56,8 @@ class Created(NamedTuple):
 class Changed(NamedTuple):
     """The row of an object after a PATCH.
 
-    If ``If-Match`` names only other versions, ``matched`` is false and nothing has changed.
+    If ``If-Match`` names only other versions, ``matched`` is false, nothing has changed, and
+    ``body`` is the current object.
     ``event_id`` is null if nothing has changed, or if no webhook subscribes.
     """
 
@@ -161,11 +162,17 @@ def headers_of_created(path: str, id: str) -> dict[str, str]:
     return {"Location": f"{path}/{id}"}
 
 
-def require_match(matched: bool, version: int) -> None:
-    """Raise 412 with the current version, unless the request matches it (``matched``)."""
+def require_match(matched: bool, version: int, current: bytes | None) -> None:
+    """Raise 412 with the current version, unless the request matches it (``matched``).
+
+    ``current`` is the JSON of the object with this version, as GET returns it. The error response
+    shows it, so the caller must be one who may read the object. It is used only if the request does
+    not match.
+    """
     if not matched:
         error = VersionMismatch(MESSAGES["precondition"][1].format(version=version))
         error.etag = etag(version)
+        error.current = current or b""
         raise error
 
 

@@ -23,6 +23,8 @@ class MatchedWebhook(NamedTuple):
     id: str
     version: int
     matched: bool
+    # The webhook as the API shows it, if ``matched`` is false; otherwise null.
+    current: bytes | None
 
 
 class Redelivered(NamedTuple):

@@ -4,7 +4,10 @@ WITH target AS MATERIALIZED (
            meeting.id,
            meeting.version,
            (%(versions)s::integer[] IS NULL
-            OR meeting.version = ANY (%(versions)s::integer[])) AS matched
+            OR meeting.version = ANY (%(versions)s::integer[])) AS matched,
+           CASE
+               WHEN meeting.version <> ALL (%(versions)s::integer[]) THEN meeting_details(meeting)
+           END AS current
       FROM meetings AS meeting
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
         ON member.workspace_id = meeting.workspace_id
@@ -20,6 +23,7 @@ WITH target AS MATERIALIZED (
 )
 SELECT target.version,
        matched,
+       current,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = deleted.workspace_id)
            THEN announce(

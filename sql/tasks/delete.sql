@@ -8,6 +8,8 @@ WITH target AS MATERIALIZED (
            task.version,
            (%(versions)s::integer[] IS NULL
             OR task.version = ANY (%(versions)s::integer[])) AS matched,
+           CASE WHEN task.version <> ALL (%(versions)s::integer[]) THEN task_json(task) END
+           AS current,
            CASE WHEN EXISTS (
                     SELECT
                       FROM webhooks AS webhook
@@ -41,6 +43,7 @@ WITH target AS MATERIALIZED (
 )
 SELECT target.version,
        matched,
+       current,
        coalesce(bytes_to_announce, 0) <= 16777216 AS deletable,
        ARRAY(
            SELECT announce(

@@ -4,7 +4,11 @@ WITH locked AS MATERIALIZED (
     SELECT webhook.id,
            webhook.version,
            (%(versions)s::integer[] IS NULL
-            OR webhook.version = ANY (%(versions)s::integer[])) AS matched
+            OR webhook.version = ANY (%(versions)s::integer[])) AS matched,
+           CASE
+               WHEN webhook.version <> ALL (%(versions)s::integer[])
+               THEN row_to_json(show_webhook(webhook))
+           END AS current
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = %(id)s::uuid
@@ -21,5 +25,5 @@ WITH locked AS MATERIALIZED (
        AND webhook.id = locked.id
        AND matched
 )
-SELECT locked.id, locked.version, locked.matched
+SELECT locked.id, locked.version, locked.matched, locked.current
   FROM locked;

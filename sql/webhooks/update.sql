@@ -60,5 +60,6 @@ WITH locked AS MATERIALIZED (
 )
 SELECT (before).id,
        coalesce((SELECT updated.version FROM updated), (before).version) AS version,
-       matched
+       matched,
+       CASE WHEN NOT matched THEN row_to_json(show_webhook(before)) END AS current
   FROM locked;

@@ -232,14 +232,18 @@ def test_the_grafana_dashboard_queries_only_fields_that_log_lines_have(alice, li
 
 def test_no_log_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
     secret = {"title": "s3cret"}
-    alice.post("/tasks", secret)
+    created = alice.post("/tasks", secret)
+    for method in ("PATCH", "DELETE"):
+        path = created.headers["Location"].removeprefix("/api")
+        refused = alice.send(method, path, json=secret, headers={"If-Match": '"9"'})
+        assert refused.get_json()["current"]["title"] == "s3cret"
     alice.get("/tasks?projectId=s3cret")
     alice.get("/tasks?s3cret=1")
     browser.post("/tasks", secret)
     browser.get("/tasks", headers={"Authorization": "Bearer s3cret"})
     Client(app, cookie="s3cret").get("/tasks")
     alice.post("/tasks", data=b"{s3cret")
-    assert len(lines()) == 7
+    assert len(lines()) == 9
     assert not any(word in "\n".join(lines()) for word in ("s3cret", SESSION, *TOKENS.values()))
 
 

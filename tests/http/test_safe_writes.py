@@ -419,6 +419,39 @@ def test_changes_of_two_fields_at_the_same_time_are_both_kept(
     assert count(connection, "events") == (2 if table in ("tasks", "meetings") else 0)
 
 
+@pytest.mark.parametrize(
+    ("table", "method"),
+    # No request deletes a workspace.
+    [pair for pair in product(FIELDS, ("PATCH", "DELETE")) if pair != ("workspaces", "DELETE")],
+)
+def test_a_412_shows_the_change_that_the_request_has_waited_for(
+    alice, subscribed, together, table, method
+):
+    object, changes, other = FIELDS[table]
+    path = f"/{table}/{subscribed[object]}"
+    changed, refused = together(
+        table,
+        subscribed[object],
+        lambda: alice.patch(path, changes),
+        lambda: alice.send(method, path, json=other, headers={"If-Match": '"1"'}),
+    )
+    assert changed.status_code == 200
+    assert error_message(refused, 412).endswith("its current version is 2")
+    assert refused.headers["ETag"] == changed.headers["ETag"] == '"2"'
+    assert refused.get_json()["current"] == changed.get_json() == alice.get(path).get_json()
+
+
+def test_a_412_shows_every_character_and_the_longest_texts_of_its_object(alice):
+    longest = {"title": '\U0001f4a9\u2028é"\\' * 100, "description": "ß\n" * 32_768}
+    created = alice.post("/tasks", longest)
+    assert created.status_code == 201
+    path = created.headers["Location"].removeprefix("/api")
+    for method, body in (("PATCH", {"title": "New"}), ("DELETE", None)):
+        refused = alice.send(method, path, json=body, headers={"If-Match": '"2"'})
+        assert error_message(refused, 412)
+        assert refused.get_json()["current"] == created.get_json()
+
+
 def test_idempotency_keys_end_with_the_membership(alice, ids, connection):
     """After Alice has joined and left Globex, no replayed response shows data of Globex."""
     insert_member(connection, ids["globex"], ids["alice"], "owner")

@@ -39,8 +39,9 @@ def error_message(response, status):
     error = response.get_json()
     assert response.status_code == status, error
     assert list(error) == [
-        name for name in ("message", "status", "errors", "requestId") if name in error
+        name for name in ("message", "status", "errors", "requestId", "current") if name in error
     ]
+    assert status == 412 or "current" not in error
     assert error["status"] == status
     assert error["requestId"] == response.headers["X-Request-Id"]
     assert response.headers["X-Content-Type-Options"] == "nosniff"
