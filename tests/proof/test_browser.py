@@ -254,7 +254,7 @@ def test_the_example_page_of_tasks_does_what_its_user_asks_or_says_why_not(
         "2098-11-30T23:59:59.999Z",
         "2098-11-30",
         True,
-        "Somebody has changed this task meanwhile. The list is up to date now: look again.",
+        "Somebody has changed this task meanwhile. The list shows it as it is now: look again.",
         ["Changed"],
         "Too many requests. Try again in 7 seconds.",
         "The service is not available at the moment. Try again in 7 seconds;"

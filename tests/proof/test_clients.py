@@ -59,7 +59,13 @@ def test_a_generated_client_in_go_compiles_and_can_call_the_service(
     )
     run("go", "vet", "./...", cwd=tmp_path, **GO)
     printed = run("go", "run", ".", cwd=tmp_path, **GO, **service).splitlines()
-    assert printed == ["201 Call Ada 15:00 1", "1 todo true", "done true 2", "412 412", "true"]
+    assert printed == [
+        "201 Call Ada 15:00 1",
+        "1 todo true",
+        "done true 2",
+        "412 412 done 2",
+        "true",
+    ]
 
 
 # The page for authors of clients.

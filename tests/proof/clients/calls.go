@@ -50,7 +50,8 @@ func main() {
 	fmt.Println(changed.Status, changed.CompletedAt.IsSet(), changed.Version)
 
 	_, response, err = tasks.UpdateTask(caller, created.Id).TaskChanges(changes).IfMatch(tag).Execute()
-	fmt.Println(response.StatusCode, err.(*service.GenericOpenAPIError).Model().(service.ErrorResponse).Status)
+	stale := err.(*service.GenericOpenAPIError).Model().(service.ErrorResponse)
+	fmt.Println(response.StatusCode, stale.Status, stale.Current["status"], stale.Current["version"])
 
 	response, err = tasks.DeleteTask(caller, created.Id).Execute()
 	require(err)

@@ -20,6 +20,7 @@ from task_meeting_and_workspace_service_client.api.tasks import (
 )
 from task_meeting_and_workspace_service_client.models import (
     ErrorResponse,
+    ErrorResponseCurrent,
     EventPage,
     Me,
     OtherEvent,
@@ -101,7 +102,10 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert isinstance(EventPage.from_dict(later).data[0], OtherEvent)
     back = TaskChanges.from_dict(parsed(Task, changed).to_dict())
     assert parsed(Task, update_task.sync_detailed(task.id, client=alice, body=back)).version == 2
-    error(update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag), 412)
+    stale = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
+    current = error(stale, 412).current
+    assert isinstance(current, ErrorResponseCurrent)
+    assert Task.from_dict(current.to_dict()) == parsed(Task, changed)
     invalid = update_task.sync_detailed(task.id, client=alice, body=TaskChanges(title=""))
     faults = error(invalid, 400).errors
     assert isinstance(faults, list)

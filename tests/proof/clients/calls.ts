@@ -82,7 +82,9 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   assert.deepEqual([changed.status, changed.assigneeId], ["in_progress", null]);
   const events = parsed(await alice.GET("/api/events", { params: { query: { after } } }));
   assert.equal(oneType(task, events)[0][1], "in_progress");
-  failed(await alice.PATCH("/api/tasks/{taskId}", { params: match, body: changes }), 412);
+  const stale = failed(await alice.PATCH("/api/tasks/{taskId}", { params: match, body: changes }), 412);
+  const current = stale.current as Schemas["Task"];
+  assert.deepEqual(current, changed);
   const back = await alice.PATCH("/api/tasks/{taskId}", { params, body: changed });
   assert.deepEqual(parsed(back), changed);
   const invalid = await alice.PATCH("/api/tasks/{taskId}", { params, body: { title: "" } });
