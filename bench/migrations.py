@@ -5,8 +5,6 @@ database of its own with many tasks. Meanwhile clients send requests of every ki
 The table has a row for each migration.
 """
 
-import http.client
-import json
 import os
 import re
 import shutil
@@ -14,21 +12,17 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
-from random import Random
-from threading import Event, Lock, Thread
 from time import monotonic, sleep
-from typing import NamedTuple
 
 import click
 import psycopg
 
-from bench.cases import NEW
 from bench.servers import ROOT, gunicorn
-from bench.stage import WORKSPACES, database, row_id
+from bench.stage import database
+from bench.upgrade import Nginx, Release, Story, two_hosts
+from bench.visitors import Load
 
-CLIENTS = 32
 # Seconds before and after each migration whose requests count, too.
 MARGIN = 3
 
@@ -77,113 +71,6 @@ MIGRATIONS = (
 )
 
 
-MEETING = {
-    "title": "Weekly",
-    "startTime": "2036-05-05T09:00:00Z",
-    "endTime": "2036-05-05T10:00:00Z",
-}
-
-
-def visits(user, tasks, random):
-    """Yield the requests of one user without end; the caller sends back the JSON of a response."""
-    workspace = row_id(user % WORKSPACES)
-    page = yield "GET", "/api/events", None
-    cursor = page.get("nextCursor")
-    lists = ["/api/tasks", "/api/tasks?status=todo&priority=high", "/api/tasks?sort=dueDate"]
-    lists += ["/api/tasks?q=notes", "/api/meetings", "/api/workspaces", "/api/me", "/api/mail"]
-    lists += [f"/api/workspaces/{workspace}/members", "/api/knowledge", "/api/ai/suggestions"]
-    # Counting the million tasks of workspace 0 would take longer than a request may.
-    lists += ["/api/dashboard/stats" if user % WORKSPACES else "/api/tasks", "/healthz"]
-    while True:
-        # An old task of this workspace, which the migrations change as well.
-        number = user % WORKSPACES + WORKSPACES * random.randrange(tasks // 2 // WORKSPACES)
-        old = f"/api/tasks/{row_id(2 * number)}"
-        match random.randrange(5):
-            case 0:
-                yield "GET", old, None
-                yield "PATCH", old, {"title": f"Another title, number {random.random()}"}
-            case 1:
-                path, body = random.choice([("/api/tasks", NEW), ("/api/meetings", MEETING)])
-                made = yield "POST", path, body
-                if "id" in made:
-                    yield "GET", f"{path}/{made['id']}", None
-                    yield "PATCH", f"{path}/{made['id']}", {"title": "Renamed"}
-                    yield "DELETE", f"{path}/{made['id']}", None
-            case 2 if cursor:
-                page = yield "GET", f"/api/events?after={cursor}", None
-                cursor = page.get("nextCursor", cursor)
-            case _:
-                yield "GET", random.choice(lists), None
-
-
-class Reply(NamedTuple):
-    kind: str
-    began: float
-    seconds: float
-    # Empty if the response is as it should be.
-    fault: str
-
-
-class Load:
-    """Clients that together send requests of every kind at a steady rate."""
-
-    def __init__(self, port, tasks, rate):
-        self.port, self.tasks, self.interval = port, tasks, CLIENTS / rate
-        self.replies, self.errors = [], []
-        self._stop, self._lock = Event(), Lock()
-        self._threads = [Thread(target=self._run, args=(user,)) for user in range(CLIENTS)]
-
-    @contextmanager
-    def running(self):
-        for thread in self._threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join()
-        if self.errors:
-            raise self.errors[0]
-
-    def _run(self, user):
-        try:
-            self._visit(user)
-        except Exception as error:
-            self.errors.append(error)
-
-    def _visit(self, user):
-        requests = visits(user, self.tasks, Random(user))  # noqa: S311
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        answer = None
-        due = monotonic() + user * self.interval / CLIENTS
-        while not self._stop.wait(max(0.0, due - monotonic())):
-            # A client whose request took long leaves out the requests that it has missed.
-            due = max(due + self.interval, monotonic())
-            answer = self._send(connection, user, *requests.send(answer))
-        connection.close()
-
-    def _send(self, connection, user, method, path, body):
-        headers = {"Authorization": f"Bearer bench-{user}", "Content-Type": "application/json"}
-        kind = f"{method} {re.sub('[0-9a-f-]{36}', 'ID', path).partition('?')[0]}"
-        began, fault, answer = monotonic(), "", {}
-        try:
-            connection.request(method, path, json.dumps(body) if body else None, headers)
-            response = connection.getresponse()
-            answer = json.loads(response.read() or b"{}")
-            if response.status >= 300:
-                fault = f"{response.status} {answer.get('message')}"
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            fault = f"no response: {error!r}"
-        with self._lock:
-            self.replies.append(Reply(kind, began, monotonic() - began, fault))
-        return answer if isinstance(answer, dict) else {}
-
-    def between(self, began, ended):
-        return [reply for reply in self.replies.copy() if began <= reply.began <= ended]
-
-
 class Stage:
     """A database under load, and a copy of the service that gets one migration after the other."""
 
@@ -217,7 +104,7 @@ class Stage:
     def row(self, words, kind, seconds, began, ended, grown="", wal=""):
         """Return the row of the table for the requests that began within this time."""
         replies = self.load.between(began, ended)
-        faults = Counter(f"{reply.kind}: {reply.fault}" for reply in replies if reply.fault)
+        faults = Counter(f"{reply.kind}: {reply.detail}" for reply in replies if reply.fault)
         for fault, number in faults.items():
             self.say(f"{words}: {number} of {fault}")
         longest = max(replies, key=lambda reply: reply.seconds)
@@ -239,15 +126,69 @@ class Stage:
         return f"{(after - before) / 1e6:,.0f} MB".replace(",", " ")
 
 
+def upgrade(name, tasks, rate, minute, say):
+    """Print what requests notice of an upgrade from a release to this checkout."""
+    with tempfile.TemporaryDirectory(prefix="service-upgrade-") as folder:
+        folders = [Path(folder, part) for part in ("old", "nginx")]
+        for part in folders:
+            part.mkdir()
+        old, new = Release.recorded(name, folders[0]), Release.of("this checkout", ROOT)
+        say(f"seeding {tasks:,} tasks")
+        with (
+            database(tasks, lambda url: old.run(url, "migrate")) as (url, _),
+            two_hosts(url) as hosts,
+        ):
+            front = Nginx(folders[1], hosts)
+            for host in hosts:
+                host.switch(old)
+            load = Load(front.port, tasks, rate)
+            story = Story(url, front, load, say)
+            average = os.getloadavg()[0]
+            with front.running(), load.running():
+                # The clients begin, and the processes warm up.
+                sleep(minute / 2)
+                story.tell(old, new, minute)
+            faults = sum(reply.fault != "" for reply in load.replies)
+            lost = [*load.lost(url)]
+            found = conditions(url, average)
+    click.echo("\n".join(story.lines))
+    click.echo("\n".join(["", *story.notes, *lost[:20]]))
+    kinds = len({reply.kind for reply in load.replies})
+    click.echo(
+        f"\n{len(load.replies)} requests of {kinds} kinds, {faults} with a fault;"
+        f" {len(load.changes)} acknowledged changes of {len(load.known)} objects, {len(lost)} lost"
+    )
+    return found
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--tasks", type=click.IntRange(4000, 10_000_000), default=200_000)
 @click.option("--rate", type=click.IntRange(1, 1000), default=16, help="Requests per second.")
-def main(tasks, rate):
+@click.option("--upgrade-from", metavar="RELEASE", help="Show an upgrade of two hosts instead.")
+@click.option("--minute", type=click.IntRange(5), default=60, help="Seconds between its steps.")
+def main(tasks, rate, upgrade_from, minute):
     """What requests notice of each kind of migration, on a table of tasks of this size."""
 
     def say(text):
         click.echo(text, err=True)
 
+    if upgrade_from:
+        version, average, after = upgrade(upgrade_from, tasks, rate, minute, say)
+    else:
+        version, average, after = each_kind(tasks, rate, say)
+    click.echo(f"{tasks:,} tasks, {rate} requests a second, PostgreSQL {version}")
+    click.echo(f"{os.cpu_count()} cores; load average before {average:.1f}, after {after:.1f}")
+
+
+def conditions(url, average):
+    """Return the version of PostgreSQL, and the load average before and after the measurement."""
+    with psycopg.connect(url) as connection:
+        version = connection.info.parameter_status("server_version")
+    return version, average, os.getloadavg()[0]
+
+
+def each_kind(tasks, rate, say):
+    """Print what requests notice of each kind of migration."""
     say(f"seeding {tasks:,} tasks")
     with (
         tempfile.TemporaryDirectory(prefix="service-migrations-") as folder,
@@ -256,8 +197,6 @@ def main(tasks, rate):
     ):
         load = Load(port, tasks, rate)
         stage = Stage(url, load, folder, say)
-        with psycopg.connect(url) as connection:
-            version = connection.info.parameter_status("server_version")
         lines = [
             "| migration | runs | seconds | requests | refused | longest | table | WAL |",
             "|---|---|" + "--:|" * 6,
@@ -272,10 +211,9 @@ def main(tasks, rate):
             lines.append(stage.measure("the command, without a migration"))
             for words, text in MIGRATIONS:
                 lines.append(stage.measure(words, text))
-        after = os.getloadavg()[0]
-    click.echo("\n".join(lines))
-    click.echo(f"\n{tasks:,} tasks, {rate} requests a second, PostgreSQL {version}")
-    click.echo(f"{os.cpu_count()} cores; load average before {average:.1f}, after {after:.1f}")
+        found = conditions(url, average)
+    click.echo("\n".join(lines) + "\n")
+    return found
 
 
 if __name__ == "__main__":

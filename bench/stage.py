@@ -28,19 +28,26 @@ WRITERS = [user for user in range(USERS) if user % WORKSPACES >= WORKSPACES // 2
 
 
 @contextmanager
-def database(tasks):
-    """Yield the URL and the pid of a PostgreSQL with this number of tasks; remove it afterwards."""
+def database(tasks, migrated=None):
+    """Yield the URL and the pid of a PostgreSQL with this number of tasks; remove it afterwards.
+
+    ``migrated`` makes the tables, by default those of this checkout.
+    """
     with tempfile.TemporaryDirectory(prefix="service-bench-", ignore_cleanup_errors=True) as folder:
         # If this user is root, PostgreSQL runs as another user, who must be able to enter.
         os.chmod(folder, 0o711)  # noqa: S103
         postgres = embedded.start(folder)
         try:
             url = postgres.get_uri()
-            migrate(Settings.read({"DATABASE_URL": url}))
+            (migrated or create_tables)(url)
             fill(url, {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks})
             yield url, postgres.get_pid()
         finally:
             postgres.cleanup()
+
+
+def create_tables(url):
+    migrate(Settings.read({"DATABASE_URL": url}))
 
 
 def fill(url, sizes):

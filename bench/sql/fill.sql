@@ -1,6 +1,6 @@
 -- Fill the tables with numbered workspaces, users and tasks.
--- Each user is a member of three workspaces, and has an API token (bench-0, bench-1, ...). All tasks
--- with odd numbers belong to workspace 0. Tasks with even numbers are spread over all workspaces.
+-- Each user is a member of three workspaces, and has an API token (bench-0, bench-1, ...) and a
+-- session (session-0, session-1, ...). All tasks with odd numbers belong to workspace 0. Tasks with even numbers are spread over all workspaces.
 WITH plan AS (
     -- These limits are so high that no request gets 429.
     UPDATE plans SET per_minute = 2000000000, per_day = 2000000000
@@ -20,9 +20,13 @@ WITH plan AS (
       FROM generate_series(0, %(users)s::integer - 1) AS number
      CROSS JOIN generate_series(0, 2) AS other
 ), token AS (
-    INSERT INTO tokens (user_id, kind, scope, hash)
-    SELECT bench_id(number), 'api', 'write', sha256(('bench-' || number)::bytea)
+    INSERT INTO tokens (user_id, kind, scope, hash, expires_at)
+    SELECT bench_id(number), kind, 'write', sha256((beginning || number)::bytea), expires_at
       FROM generate_series(0, %(users)s::integer - 1) AS number
+     CROSS JOIN (
+               VALUES ('api', 'bench-', NULL),
+                      ('session', 'session-', now() + interval '1 day')
+           ) AS credential (kind, beginning, expires_at)
 )
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, assignee_id,

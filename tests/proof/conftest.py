@@ -1,12 +1,10 @@
 """A service for generated clients to call, and the programs that generate the clients."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from support.openapi_check import document
 from support.processes import serving
 from support.project import run
 from support.rows import TOKENS
@@ -22,7 +20,7 @@ def service(database_url, unlimited):
 
 @pytest.fixture(scope="session")
 def npm(tmp_path_factory):
-    """Return a folder with the OpenAPI document, the clients and the npm packages they need.
+    """Return a folder with the clients and the npm packages they need.
 
     The versions of the packages are those of clients/package-lock.json.
     """
@@ -32,7 +30,6 @@ def npm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("npm")
     shutil.copytree(CLIENTS, folder, dirs_exist_ok=True)
     run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
-    (folder / "openapi.json").write_text(json.dumps(document()))
     return folder
 
 
