@@ -40,15 +40,17 @@ UPDATE tasks
 
 def resource():
     """Return the statements that add the new column to the documents of tasks."""
-    text = (ROOT / "sql/schema/0003-tasks.sql").read_text(encoding="utf-8")
-    (members,) = re.findall(r"(?ms)^CREATE TYPE task_document AS \((.*?)\n\);", text)
-    (function,) = re.findall(r"(?ms)^CREATE (FUNCTION task_json.*?\n\$\$;)", text)
+    paths = sorted((ROOT / "sql/schema").glob("*.sql"))
+    text = "".join(path.read_text(encoding="utf-8") for path in paths)
+    # The newest definitions.
+    old, members = re.findall(r"(?ms)^CREATE TYPE (task_document\w*) AS \((.*?)\n\);", text)[-1]
+    function = re.findall(r"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION task_json.*?\n\$\$;)", text)[-1]
     function = function.replace(
-        "task.version\n", "task.version,\n                   task.estimate\n"
+        f"\n               )::{old}\n",
+        ",\n                   task.estimate\n               )::task_document_99\n",
     )
-    function = function.replace("::task_document", "::task_document_2")
     return (
-        f'CREATE TYPE task_document_2 AS ({members},\n    "estimate" integer\n);\n'
+        f'CREATE TYPE task_document_99 AS ({members},\n    "estimate" integer\n);\n'
         f"CREATE OR REPLACE {function}\n"
     )
 

@@ -99,6 +99,9 @@ def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_the_use
         ("meeting.completed", "status", "summary"), ("meeting.updated", "notes"),
         ("meeting.deleted",),
     ]  # fmt: skip
+    assert [event["previous"] for event in events if event["previous"]] == [
+        {"title": "New"}, {"status": "scheduled", "summary": None}, {"notes": None},
+    ]  # fmt: skip
     # An event has the whole resource. For a meeting, that is what its own path shows.
     assert [event["data"] for event in events[3:]] == [*shown, shown[-1]]
 
@@ -156,7 +159,10 @@ def test_the_events_of_cleared_assignments_name_who_removed_the_member_or_nobody
         ((event,), _) = read(alice, cursor)
         assert (event["type"], event["actorId"]) == ("task.updated", actor)
         assert event["changed"] == ["assigneeId"]
+        assert event["previous"] == {"assigneeId": cast["bob"]}
         assert event["data"] == alice.get(path).get_json()
+        # Nobody of the workspace has made the change of a command.
+        assert event["data"]["updatedBy"] == actor
 
 
 def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(

@@ -72,7 +72,8 @@ class Writer:
     def send(self, view, body, *ids):
         """Send a body, and check the event of a change; return the response.
 
-        Afterwards, ``changed`` lists the fields that the request has changed, as its event says.
+        Afterwards, ``changed`` lists the fields that the request has changed, as its event says,
+        and ``previous`` has their old values.
         """
         self.connection.execute("DELETE FROM events")
         if view.method == "POST":
@@ -96,12 +97,12 @@ class Writer:
         if "Location" in response.headers:
             location = f"/api{view.path(*ids)}/{id_of(shown)}"
             assert response.headers["Location"] == location
-        self.changed = []
+        self.changed, self.previous = [], {}
         for event in (event["body"] for event in events):
             assert event["data"] == shown, f"the event differs from the response: {view.files}"
             assert event["actorId"] == self.cast["alice"], view.files
-            self.changed = event["changed"]
-        assert view.method == "PATCH" or self.changed == []
+            self.changed, self.previous = event["changed"], event["previous"]
+        assert view.method == "PATCH" or (self.changed, self.previous) == ([], {})
         return shown
 
     def refuse(self, view, body, *ids):
@@ -179,8 +180,12 @@ def check(view, field, value, shown, source):
     )
 
 
-def check_touched(view, field, companions, before, shown, changed):
-    """Fail unless a change has touched only its field, and its event lists what it touched."""
+def check_touched(view, field, companions, before, shown, writer):
+    """Fail unless a change has touched only its field, and its event lists what it touched.
+
+    The event also has the old values, in the order of the list.
+    """
+    changed = writer.changed
     before = {"summary": None, "actionItems": [], "decisions": [], **before}
     touched = [name for name, value in shown.items() if value != before.get(name, value)]
     allowed = {key(field), *companions, *TOUCHED.get(key(field), ())}
@@ -189,6 +194,7 @@ def check_touched(view, field, companions, before, shown, changed):
     if view.resource in ("tasks", "meetings"):
         assert key(field) in changed
         assert changed == [name for name in touched if name not in ("updatedAt", "version")]
+        assert [*writer.previous.items()] == [(name, before[name]) for name in changed]
 
 
 def empty_values(field):
@@ -236,7 +242,7 @@ def test_a_changed_field_is_stored_shown_announced_and_cleared_and_no_other_fiel
         version, others = writer.rows(view, ids) if ids else (0, {})
         shown = writer.send(view, {**companions, key(field): value}, *ids)
         check(view, field, value, shown, view)
-        check_touched(view, field, companions, before, shown, writer.changed)
+        check_touched(view, field, companions, before, shown, writer)
         if ids:
             assert writer.rows(view, ids) == (version and version + 1, others)
         for reader, read in writer.read_back(view, ids, shown):

@@ -23,7 +23,8 @@ def cli(app):
 
 def ids_in(event):
     data = event["data"]
-    return {event["actorId"], data.get("createdBy"), data.get("assigneeId")} - {None}
+    named = (data.get(name) for name in ("createdBy", "assigneeId", "updatedBy"))
+    return {event["actorId"], *named} - {None}
 
 
 def left(name, id):
@@ -105,7 +106,7 @@ def test_deleting_a_user_or_a_workspace_also_deletes_the_rows_of_former_members(
     assert count(connection, "members") == 1
 
 
-def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
+def test_an_author_or_last_editor_of_loaded_objects_has_a_name_even_without_a_membership(
     alice, cast, cli, connection, path
 ):
     """A member who left before an export also has a name where the export is loaded."""
@@ -116,6 +117,8 @@ def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
         {"type": "task", "title": "Loaded", **author},
         {"type": "task", "title": "Loaded", **author, "createdBy": "mia@example.com"},
         {"type": "meeting", "title": "Loaded", **times, **author, "createdBy": "bob@example.com"},
+        {"type": "user", "email": "eve@example.com", "name": "Eve"},
+        {"type": "task", "title": "Loaded", **author, "updatedBy": "eve@example.com"},
         # A user whom a later line makes a member is not a former member.
         {"type": "member", "workspace": "acme", "user": "mia@example.com"},
     ]
@@ -123,8 +126,10 @@ def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
     outcome = cli("load", "-", input=text)
     assert outcome.exit_code == 0, outcome.output
     assert alice.get(f"{path}/{cast['charlie']}").get_json() == left("Charlie", cast["charlie"])
+    eve = alice.get("/tasks").get_json()["data"][0]["updatedBy"]
+    assert alice.get(f"{path}/{eve}").get_json() == left("Eve", eve)
     former = connection.execute("SELECT user_id::text AS id FROM former_members").fetchall()
-    assert former == [{"id": cast["charlie"]}]
+    assert {row["id"] for row in former} == {cast["charlie"], eve}
 
 
 def test_reading_a_member_scans_no_table_of_tasks_or_meetings(connection):

@@ -31,13 +31,24 @@ def function(name):
     return f"CREATE OR REPLACE {found[-1]}"
 
 
-def document_type(name):
-    """Return the definition of the next version of a type of documents."""
-    (found,) = re.findall(rf"(?ms)^CREATE TYPE {name} (AS \(.*?^\);\n)", schema())
-    return f"CREATE TYPE {name}_2 {found}\n"
+def with_member(resource, member, kind):
+    """Return the statements that add a member to the end of a resource: a type and a function."""
+    types = re.findall(
+        rf"(?ms)^CREATE TYPE ({resource}_document(?:_[0-9]+)?) (AS \(.*?)\n\);\n", schema()
+    )
+    newest, attributes = types[-1]
+    new = f"{resource}_document_{len(types) + 1}"
+    end = f"\n               )::{newest}\n"
+    text = function(f"{resource}_json")
+    assert end in text, f"{resource}_json has changed: the recipe does not fit"
+    return f'CREATE TYPE {new} {attributes},\n    "{member}" {kind}\n);\n\n' + text.replace(
+        end, f",\n                   {resource}.{member}\n               )::{new}\n"
+    )
 
 
-VERSION = "    version = fields.Integer(min=1, description=fields.VERSION)\n"
+LAST = (
+    "    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)\n"
+)
 LOCATION = (
     "    location = fields.Text(\n"
     '        500, allow_none=True, load_default=None, description="Where it takes place"\n'
@@ -48,7 +59,7 @@ TOO_LONG = "location must have at most 500 characters"
 
 def add_a_field(folder):
     """Add the member ``location`` to meetings: two migrations, the statements and the schema."""
-    change(folder / "service/api/meetings.py", VERSION, VERSION + LOCATION)
+    change(folder / "service/api/meetings.py", LAST, LAST + LOCATION)
     create(
         folder / f"sql/schema/{NEW}-locations.sql",
         "-- Meetings have a location.\n\n"
@@ -56,10 +67,7 @@ def add_a_field(folder):
         "ALTER TABLE meetings\n"
         f'    ADD CONSTRAINT "{TOO_LONG}"\n'
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
-        + document_type("meeting_document").replace("\n);", ',\n    "location" text\n);')
-        + function("meeting_json")
-        .replace("meeting.version\n", "meeting.version,\n                   meeting.location\n")
-        .replace("::meeting_document", "::meeting_document_2"),
+        + with_member("meeting", "location", "text"),
     )
     create(
         folder / f"sql/schema/{NEXT + 1:04}-checked-locations.sql",
