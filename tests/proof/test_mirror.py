@@ -21,7 +21,7 @@ from support.rows import TOKENS, insert_token
 pytestmark = pytest.mark.proof
 
 READER = "tmw_api_reader"
-(PROGRAM,) = blocks("docs/sync.md", "python")
+PROGRAM, *_ = blocks("docs/sync.md", "python")
 TASKS, MEETINGS = 20_000, 300
 
 
