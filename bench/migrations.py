@@ -8,6 +8,7 @@ The table has a row for each migration.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,8 @@ def main(tasks, rate, upgrade_from, minute):
     def say(text):
         click.echo(text, err=True)
 
+    # End the servers and remove the files after SIGTERM, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if upgrade_from:
         version, average, after = upgrade(upgrade_from, tasks, rate, minute, say)
     else:

@@ -2,11 +2,13 @@
 
 The predecessor is the last release, built from its commit, or this code if nothing is released yet.
 The successor is this code with one more migration of each kind, and a member that only its
-responses have.
+responses have. The migrations that are new in this code run first, one after the other: the
+predecessor serves every kind of request while each of them runs.
 
 Both listen on one socket, which the test holds as systemd does for the units. The clients send what
 the predecessor's document shows, and compare each response with one that the predecessor gave
-before the upgrade. Others create, change and delete objects, and know what must be left.
+before the upgrade. When only the successor serves, they also send its new operations. Others
+create, change and delete objects, and know what must be left and what events must say.
 """
 
 import http.client
@@ -22,6 +24,7 @@ from itertools import count
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import NamedTuple
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -182,6 +185,10 @@ class Clients:
         self.served = defaultdict(set)
         # By id: the title of each object that was acknowledged, or None if it was deleted.
         self.known = {}
+        # By id: the stage in which the object was changed, and its title before that.
+        self.changed = {}
+        # The operations that only the successor has, and the stage in which to send them.
+        self.new_operations, self.new_stage = [], None
         self.created = set()
         self.recorded = {}
         self._lock, self._stop, self._numbers = Lock(), Event(), count()
@@ -230,7 +237,8 @@ class Clients:
     def send_examples(self, connection):
         """Send all examples to fresh demo data; yield operation and response of each."""
         self.restore_demo(connection)
-        for path, method, operation in operations(self.document):
+        new = self.new_operations if self.stage == self.new_stage else []
+        for path, method, operation in (*operations(self.document), *new):
             if needs_settings(path, operation):
                 insert_settings(connection, self.document)
             credential = CREDENTIALS[credential_of(operation)]
@@ -262,7 +270,8 @@ class Clients:
         while not self._stop.is_set():
             stage = self.stage
             for id, answer in self.send_examples(connection):
-                found = [*differences(self.recorded[id], answer, id)]
+                # No response of the predecessor shows what a new operation must return.
+                found = [*differences(self.recorded[id], answer, id)] if id in self.recorded else []
                 if found and answer is not None:
                     self.count(Reply(id, stage, "failed", found))
             if stage == self.stage:
@@ -293,10 +302,15 @@ class Clients:
             self.send("checkHealth", "GET", "/healthz", status=200)
             self._stop.wait(0.02)
 
-    def create_with_new_member(self):
+    def create_what_only_the_successor_can(self):
+        """Create objects with an id, and many at once; return the path of a meeting with a room."""
         meeting = {**MEETING, "title": "In a room", "location": "Room 5"}
         created = self.send("createMeeting", "POST", "/api/meetings", meeting, status=201)
         assert created["location"] == "Room 5"
+        chosen = str(uuid4())
+        body = {"id": chosen, "title": "Task with an id"}
+        assert self.send("createTask", "POST", "/api/tasks", body, status=201)["id"] == chosen
+        self.known[chosen] = body["title"]
         return f"/api/meetings/{created['id']}"
 
     def live_one(self, name, plural, body, number):
@@ -307,8 +321,9 @@ class Clients:
         self.created.add(created["id"])
         self.known[created["id"]] = title
         self.read(f"get{name}", path, title)
-        changes = {"title": f"{title}, changed"}
+        changes, stage = {"title": f"{title}, changed"}, self.stage
         if self.send(f"update{name}", "PATCH", path, changes, status=200):
+            self.changed[created["id"]] = stage, title
             self.known[created["id"]] = title = changes["title"]
             self.read(f"get{name}", path, title)
         if number % 3 == 0:
@@ -457,6 +472,11 @@ def database(empty, predecessor):
             " FROM workspaces, generate_series(1, %s) AS number WHERE slug = 'initech'",
             [ROWS_BEFORE],
         )
+        connection.execute(
+            "INSERT INTO tasks (workspace_id, created_by, title) SELECT id, id, 'Task ' || number"
+            "  FROM workspaces, generate_series(1, %s) AS number WHERE slug = 'initech'",
+            [ROWS_BEFORE],
+        )
         yield connection, cast
 
 
@@ -473,28 +493,63 @@ def clients(host, empty, document, predecessor):
     return Clients(host.port, empty, document, predecessor)
 
 
-def applied(connection, name):
-    sql = "SELECT FROM schema_migrations WHERE name = %s"
-    return connection.execute(sql, [name]).rowcount
+# Lock the last task and the last meeting of a workspace that no other client changes. While a
+# transaction keeps these locks and its snapshot, a migration waits that locks the table, builds an
+# index or changes these rows.
+HOLD = """
+    SELECT FROM {table} AS item JOIN workspaces ON workspaces.id = workspace_id
+     WHERE slug = 'initech' ORDER BY item.id DESC LIMIT 1 FOR UPDATE OF item
+"""
+WAITING = """
+    SELECT FROM pg_stat_activity
+     WHERE application_name LIKE '%% migrate %%' AND %s = ANY (pg_blocking_pids(pid))
+"""
 
 
 def upgrade(successor, clients, connection):
-    """Run the successor's ``migrate`` while every kind of request is sent; return its names."""
+    """Apply the successor's migrations one by one; return their kinds by name.
+
+    While each of them runs, or at least between it and the next, every kind of request is sent.
+    """
+    schema, later = successor.folder / "sql/schema", successor.folder / "later"
+    names = successor.must_run(clients.url, "migrate", "--dry-run").split()
+    later.mkdir()
+    for name in names:
+        (schema / f"{name}.sql").rename(later / f"{name}.sql")
+    kinds = {}
+    for name in names:
+        (later / f"{name}.sql").rename(schema / f"{name}.sql")
+        first, _, _ = (schema / f"{name}.sql").read_text().partition("\n")
+        kinds[name] = first if first.startswith("-- migrate: ") else "in a transaction"
+        clients.stage = f"old code, {name}"
+        apply(successor, clients, connection, name)
+    return kinds
+
+
+def apply(successor, clients, connection, name):
     pipe = subprocess.PIPE
-    process = successor.start(clients.url, "service", "migrate", stdout=pipe, stderr=pipe)
     with psycopg.connect(clients.url) as holder:
-        # While this row is locked, the last batches wait.
-        wait_until(lambda: applied(connection, INDEX), process)
-        holder.execute(
-            "SELECT FROM meetings JOIN workspaces ON workspaces.id = workspace_id"
-            " WHERE slug = 'initech' ORDER BY meetings.id DESC LIMIT 1 FOR UPDATE OF meetings"
-        )
+        holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        for table in ("tasks", "meetings"):
+            holder.execute(HOLD.format(table=table))
+        process = successor.start(clients.url, "service", "migrate", stdout=pipe, stderr=pipe)
+        pid = [holder.info.backend_pid]
+        wait_until(lambda: process.poll() is not None or connection.execute(WAITING, pid).rowcount)
         clients.wait_for_round()
-        assert process.poll() is None, "migrate ended before every kind of request was sent"
         holder.rollback()
-    names, printed = process.communicate(timeout=120)
-    assert process.returncode == 0, printed
-    return names.split()
+    printed, errors = process.communicate(timeout=120)
+    assert (process.returncode, printed.split()) == (0, [name]), errors
+
+
+def wrong_events(clients, events, stages):
+    """Yield the events of changes in these stages that do not say what the object was before."""
+    updates = {event["data"]["id"]: event for event in events if event["type"].endswith(".updated")}
+    for id, (stage, title) in clients.changed.items():
+        if stage in stages:
+            event = updates.get(id, {})
+            said = event.get("changed"), event.get("previous")
+            if said != (["title"], {"title": title}):
+                yield stage, title, event
 
 
 def test_a_release_and_its_successor_serve_every_request_during_an_upgrade_and_a_rollback(
@@ -514,17 +569,19 @@ def test_a_release_and_its_successor_serve_every_request_during_an_upgrade_and_a
     assert (status, INDEX in printed) == (1, True), printed
     with clients.running():
         enter("old code, old schema", predecessor)
-        clients.stage = "old code while migrate runs"
-        names = upgrade(successor, clients, connection)
-        assert names[-2:] == [INDEX, BACKFILL]
+        kinds = upgrade(successor, clients, connection)
+        assert [*kinds][-2:] == [INDEX, BACKFILL]
+        assert len({*kinds.values()}) == 3, kinds
         enter("old code, new schema", predecessor)
         successor.must_run(url, "check", "--start")
         clients.stage = "the new code starts"
         host.begin(successor)
         enter("both", successor)
         host.end(predecessor)
-        enter("new code, new schema", successor)
-        path = clients.create_with_new_member()
+        clients.new_operations = new_operations(clients.document, successor)
+        clients.new_stage = "new code, new schema"
+        enter(clients.new_stage, successor)
+        path = clients.create_what_only_the_successor_can()
         predecessor.must_run(url, "check", "--start")
         clients.stage = "the old code starts again"
         host.begin(predecessor)
@@ -546,9 +603,20 @@ def test_a_release_and_its_successor_serve_every_request_during_an_upgrade_and_a
     events = [json.loads(received.body) for received in receiver.take_all()]
     announced = {event["data"]["id"] for event in events if event["type"].endswith(".created")}
     assert not clients.created - announced
+    # announce() is in the database, so events of the old code say what the object was before, too.
+    stages = {"old code, new schema", "both", "new code, new schema", "old code again"}
+    assert stages <= {stage for stage, _ in clients.changed.values()}
+    assert not [*wrong_events(clients, events, stages)]
     # The old code has changed a meeting, and kept the value of a column that it does not know.
     renamed = "SELECT location FROM meetings WHERE title = 'Renamed'"
     assert connection.execute(renamed).fetchone() == {"location": "Room 5"}
+
+
+def new_operations(document, successor):
+    """Return the operations that the successor's document has and this document lacks."""
+    new = json.loads(successor.must_run("postgresql:///unused", "openapi"))
+    known = {operation["operationId"] for _, _, operation in operations(document)}
+    return [item for item in operations(new) if item[2]["operationId"] not in known]
 
 
 def show(clients):
