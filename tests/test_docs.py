@@ -11,7 +11,7 @@ import pytest
 from support.derived import filters, key, views_of
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, output, read, rows
-from support.resources import LISTS, RANK
+from support.resources import BY_COMPLETION, LISTS, RANK
 
 from service.__main__ import COMMANDS, Commands
 from service.app import create_app
@@ -155,6 +155,7 @@ ORDERS = {
     "id DESC": "newest first",
     "received_at DESC, id DESC": "newest first",
     "due_date, id": "soonest first",
+    BY_COMPLETION: "latest completion first",
     "start_time DESC, id DESC": "latest start first",
     "start_time, id": "soonest start first",
     f"{RANK} DESC, id DESC": "best match first",

@@ -23,9 +23,12 @@ INSERT INTO tokens (user_id, kind, scope, hash)
 SELECT id, 'api', 'read', sha256(convert_to(id::text || n, 'UTF8'))
   FROM users, generate_series(1, 5) AS n;
 INSERT INTO tasks
-       (workspace_id, title, created_by, status, priority, project_id, due_date, assignee_id)
+       (workspace_id, title, created_by, status, priority, project_id, due_date, assignee_id,
+        completed_at)
 SELECT workspace_id, 'Title', user_id, (ARRAY['todo', 'in_progress', 'done'])[1 + n % 3],
-       (ARRAY['urgent', 'high', 'medium', 'low'])[1 + n % 4], n, now() + n * interval '1 h', user_id
+       (ARRAY['urgent', 'high', 'medium', 'low'])[1 + n % 4], n, now() + n * interval '1 h',
+       user_id,
+       CASE WHEN n % 3 = 2 THEN now() + n * interval '1 h' END
   FROM members, generate_series(1, 4) AS n;
 INSERT INTO tasks (workspace_id, title, created_by, parent_id)
 SELECT workspace_id, 'Title', created_by, id FROM tasks WHERE priority = 'low';
@@ -73,6 +76,7 @@ SERVED = {
         "tasks/filter?assignee",
         "tasks/filter?unassigned",
     ),
+    "tasks_by_completion": ("workspace_id completed_at id", "tasks/latest"),
     "tasks_by_parent": ("workspace_id parent_id id", "tasks/filter?parent_id"),
     "tasks_by_priority": ("workspace_id priority id", "tasks/filter?priority"),
     "tasks_by_project": ("workspace_id project_id id", "tasks/filter?project_id"),

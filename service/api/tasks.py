@@ -17,7 +17,6 @@ from service.database.statements import to_json
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import (
-    BoundedPage,
     Changed,
     Created,
     One,
@@ -40,7 +39,10 @@ PROJECT = "An id of your choice, for a project that you keep elsewhere"
 PARENT = "The task of which this is a subtask, or null; a subtask cannot have subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
 SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
-SORT = "`dueDate`: due soonest first, tasks without a due date last. By default, newest first"
+SORT = (
+    "`dueDate`: due soonest first, tasks without a due date last. `completedAt`: latest completion"
+    " first, tasks that are not completed last. By default, newest first"
+)
 DUE_DAY = "The day, if dueDate was set to a day; a new timezone of the workspace does not change it"
 COMPLETED = "When the status became done; null if the status is not done"
 
@@ -105,16 +107,24 @@ class TaskFilter(schemas.PageQuery):
     due_before = fields.DayOrTimestamp(
         load_default=None, description=f"Only tasks due before this time{DAY}"
     )
+    completed_after = fields.DayOrTimestamp(
+        load_default=None, description=f"Only tasks completed at this time or later{DAY}"
+    )
+    completed_before = fields.DayOrTimestamp(
+        load_default=None, description=f"Only tasks completed before this time{DAY}"
+    )
     q = fields.Words(load_default=None, description=SEARCH)
-    sort = fields.OneOf("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
+    sort = fields.OneOf(
+        "dueDate", "completedAt", schema_name="TaskOrder", load_default=None, description=SORT
+    )
     cursor = fields.Cursor(keyed=None)
 
     @post_load
     def split_cursor(self, values: Values, **options: object) -> Values:
         values = super().split_cursor(values, **options)
-        # Only a cursor of the list by due date has a sort key.
+        # A cursor has a sort key if and only if the list has a sort.
         has_key = values["after"] is not None
-        if values["after_id"] and has_key != (values["sort"] == "dueDate"):
+        if values["after_id"] and has_key != bool(values["sort"]):
             raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")
         return values
 
@@ -136,6 +146,16 @@ def with_due_day(values: Values) -> Values:
     return {**values, "due_date": moment, "due_day": day}
 
 
+class FilteredPage(NamedTuple):
+    """The row of one page of a filtered list."""
+
+    data: bytes
+    next_cursor: str | None
+    # False if the bounds of due dates, or those of completion, are in the wrong order.
+    due_in_order: bool
+    completed_in_order: bool
+
+
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 
 
@@ -143,25 +163,30 @@ FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 @arguments(TaskFilter())
 @response(Task, kind="page")
 def list_tasks(query: Values) -> Response:
-    """List the tasks of the active workspace, newest first or soonest first
+    """List the tasks of the active workspace, newest first or in another order
 
-    The list includes subtasks. A task must match all filters. With ``sort=dueDate``, tasks without
-    a due date come last. With ``q``, each request searches the newest 10 000 tasks that match the
-    other filters; the next page continues with older tasks. So a page can be empty although
-    ``nextCursor`` is not null. With ``q`` and ``sort``, all pages together search only the newest
-    10 000 tasks.
+    The list includes subtasks. A task must match all filters. With ``sort=dueDate``, the task that
+    is due soonest comes first, and tasks without a due date come last. With ``sort=completedAt``,
+    the task that was completed last comes first, and tasks that are not completed come last. With
+    ``q``, each request searches the newest 10 000 tasks that match the other filters; the next page
+    continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
+    ``q`` and ``sort``, all pages together search only the newest 10 000 tasks.
     """
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
     if query["q"]:
-        page = db.row_planned_for_values(BoundedPage, "tasks/search", **query)
+        page = db.row_planned_for_values(FilteredPage, "tasks/search", **query)
+    elif query["sort"] == "dueDate":
+        page = db.row_planned_for_values(FilteredPage, "tasks/soonest", **query)
     elif query["sort"]:
-        page = db.row_planned_for_values(BoundedPage, "tasks/soonest", **query)
+        page = db.row_planned_for_values(FilteredPage, "tasks/latest", **query)
     else:
-        page = db.row_planned_for_values(BoundedPage, "tasks/filter", **query)
-    if not page.in_order:
+        page = db.row_planned_for_values(FilteredPage, "tasks/filter", **query)
+    if not page.due_in_order:
         raise invalid_field("dueAfter", "due_bounds")
-    return reply_page(page)
+    if not page.completed_in_order:
+        raise invalid_field("completedAfter", "completed_bounds")
+    return reply_page(Page(page.data, page.next_cursor))
 
 
 @tasks.post("/tasks")

@@ -24,6 +24,15 @@ WITH page AS MATERIALIZED (
                AND task.due_date < coalesce(
                        time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                    ))
+       AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
+            OR is_any('done', %(status)s::text[])
+               AND task.status = 'done'
+               AND task.completed_at >= coalesce(
+                       time_bound(%(completed_after)s::text, %(workspace_id)s::uuid), '-infinity'
+                   )
+               AND task.completed_at < coalesce(
+                       time_bound(%(completed_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                   ))
      -- If the assignee is "none", assignee_id is always NULL. Naming it in ORDER BY lets the index
      -- provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
@@ -36,5 +45,8 @@ SELECT json_list(array_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC))
        id_cursor(
            (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
        ) AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
+       in_order(
+           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
+       ) AS completed_in_order
   FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS task;

@@ -3,19 +3,22 @@
 -- of words would make this limit unnecessary, but would make creating a task half as expensive
 -- again.
 -- In the order by age, each page continues after the cursor and searches the next 10 000 tasks. In
--- the order by due date, only the newest 10 000 tasks are searched.
+-- the orders by due date and by completion, only the newest 10 000 tasks are searched.
 WITH searched AS MATERIALIZED (
     SELECT task.id,
            CASE %(sort)s::text
                WHEN 'dueDate' THEN coalesce(task.due_date, '9999-01-01T00:00:00Z')
            END AS due,
+           CASE %(sort)s::text
+               WHEN 'completedAt' THEN coalesce(task.completed_at, '1899-01-01T00:00:00Z')
+           END AS completed,
            lower(task.title) LIKE ALL (
                ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
            ) AS found
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND (%(after_id)s::uuid IS NULL
-            OR %(sort)s::text = 'dueDate'
+            OR %(sort)s::text IS NOT NULL
             OR task.id < %(after_id)s::uuid)
        AND is_any(task.status, %(status)s::text[])
        AND matches(
@@ -34,17 +37,28 @@ WITH searched AS MATERIALIZED (
                AND task.due_date < coalesce(
                        time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                    ))
+       AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
+            OR is_any('done', %(status)s::text[])
+               AND task.status = 'done'
+               AND task.completed_at >= coalesce(
+                       time_bound(%(completed_after)s::text, %(workspace_id)s::uuid), '-infinity'
+                   )
+               AND task.completed_at < coalesce(
+                       time_bound(%(completed_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                   ))
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT 10000
 ), best AS MATERIALIZED (
     SELECT id,
-           due,
-           row_number() OVER (ORDER BY due, CASE WHEN due IS NULL THEN id END DESC, id) AS number
+           coalesce(due, completed) AS moment,
+           row_number() OVER (
+               ORDER BY due, completed DESC, CASE WHEN due IS NULL THEN id END DESC, id
+           ) AS number
       FROM searched
      WHERE found
-       AND (due IS NULL
-            OR %(after)s::bigint IS NULL
-            OR (due, id) > (from_millis(%(after)s::bigint), %(after_id)s::uuid))
+       AND (%(after)s::bigint IS NULL
+            OR (due, id) > (from_millis(%(after)s::bigint), %(after_id)s::uuid)
+            OR (completed, id) < (from_millis(%(after)s::bigint), %(after_id)s::uuid))
      ORDER BY number
      LIMIT %(limit)s::integer + 1
 ), page AS MATERIALIZED (
@@ -61,8 +75,8 @@ SELECT json_list(array_agg(task_json(match.task) ORDER BY match.number)) AS data
            (
                array_agg(
                    CASE
-                       WHEN match.due IS NULL THEN id_cursor(match.id)
-                       ELSE keyed_cursor(to_millis(match.due), match.id)
+                       WHEN match.moment IS NULL THEN id_cursor(match.id)
+                       ELSE keyed_cursor(to_millis(match.moment), match.id)
                    END
                    ORDER BY match.number
                )
@@ -70,10 +84,13 @@ SELECT json_list(array_agg(task_json(match.task) ORDER BY match.number)) AS data
            (
                SELECT id_cursor(id)
                  FROM searched
-                WHERE due IS NULL
+                WHERE %(sort)s::text IS NULL
                 ORDER BY id DESC
                OFFSET 9999
            )
        ) AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
+       in_order(
+           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
+       ) AS completed_in_order
   FROM (SELECT * FROM page ORDER BY number LIMIT (SELECT number FROM page_end)) AS match;

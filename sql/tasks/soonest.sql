@@ -2,7 +2,11 @@
 -- PostgreSQL reads at most one page of each status from an index, and sorts only these pages. Tasks
 -- without a date come last; in cursors, 9999 is their date.
 WITH wanted AS (
-    SELECT unnest(coalesce(%(status)s::text[], '{todo,in_progress,done}')) AS status
+    -- Only a task with the status done has a time of completion.
+    SELECT status
+      FROM unnest(coalesce(%(status)s::text[], '{todo,in_progress,done}')) AS status
+     WHERE status = 'done'
+        OR %(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
 ), dated AS MATERIALIZED (
     SELECT task.*
       FROM wanted
@@ -22,6 +26,15 @@ WITH wanted AS (
               AND task.due_date < coalesce(
                       time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                   )
+              AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
+                   OR task.completed_at >= coalesce(
+                          time_bound(%(completed_after)s::text, %(workspace_id)s::uuid),
+                          '-infinity'
+                      )
+                      AND task.completed_at < coalesce(
+                              time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
+                              'infinity'
+                          ))
               AND matches(
                       task,
                       %(priority)s::text[],
@@ -48,6 +61,15 @@ WITH wanted AS (
                       WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE '00000000-0000-0000-0000-000000000000'
                   END
+              AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
+                   OR task.completed_at >= coalesce(
+                          time_bound(%(completed_after)s::text, %(workspace_id)s::uuid),
+                          '-infinity'
+                      )
+                      AND task.completed_at < coalesce(
+                              time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
+                              'infinity'
+                          ))
               AND matches(
                       task,
                       %(priority)s::text[],
@@ -85,5 +107,8 @@ SELECT json_list(
                ORDER BY task.due_date, task.id
            )
        )[(SELECT number FROM page_end)] AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
+       in_order(
+           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
+       ) AS completed_in_order
   FROM (SELECT * FROM page ORDER BY due_date, id LIMIT (SELECT number FROM page_end)) AS task;

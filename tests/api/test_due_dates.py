@@ -161,6 +161,11 @@ RANGES = [
         ("/tasks?", "dueAfter", "dueBefore"),
         ("/tasks?sort=dueDate&", "dueAfter", "dueBefore"),
         ("/tasks?q=x&", "dueAfter", "dueBefore"),
+        ("/tasks?sort=completedAt&", "dueAfter", "dueBefore"),
+        ("/tasks?", "completedAfter", "completedBefore"),
+        ("/tasks?sort=dueDate&", "completedAfter", "completedBefore"),
+        ("/tasks?q=x&", "completedAfter", "completedBefore"),
+        ("/tasks?sort=completedAt&", "completedAfter", "completedBefore"),
         ("/meetings?", "from", "to"),
         ("/meetings?upcoming=true&", "from", "to"),
     ],
@@ -170,7 +175,7 @@ def test_a_range_that_ends_before_it_begins_gets_400(alice, zone, path, first, l
     for after, before in RANGES:
         response = alice.get(f"{path}{first}={after}&{last}={before}")
         # "to" alone would not read as a name.
-        named = {"dueBefore": "dueBefore", "to": "the value of to"}[last]
+        named = {"to": "the value of to"}.get(last, last)
         assert invalid_field(response, first) == f"must be before {named}", (after, before)
 
 
@@ -187,7 +192,10 @@ def test_a_repeated_filter_counts_as_a_list_because_generated_clients_send_lists
 def test_the_message_for_an_invalid_list_names_the_wrong_value_and_the_allowed_ones(alice):
     message = invalid_field(alice.get("/tasks?status=todo,nonsense"), "status")
     assert message == "must be one or more of: todo, in_progress, done; not 'nonsense'"
-    assert invalid_field(alice.get("/tasks?sort=title"), "sort") == "must be one of: dueDate"
+    assert (
+        invalid_field(alice.get("/tasks?sort=title"), "sort")
+        == "must be one of: dueDate, completedAt"
+    )
 
 
 def test_a_cursor_from_a_list_in_the_other_order_gets_400(alice, insert_into):
@@ -195,7 +203,13 @@ def test_a_cursor_from_a_list_in_the_other_order_gets_400(alice, insert_into):
         insert_into("tasks")
     newest = alice.get("/tasks?limit=1").get_json()["nextCursor"]
     soonest = alice.get("/tasks?limit=1&sort=dueDate").get_json()["nextCursor"]
-    for query in (f"cursor={soonest}", f"sort=dueDate&cursor={newest}"):
+    latest = alice.get("/tasks?limit=1&sort=completedAt").get_json()["nextCursor"]
+    for query in (
+        f"cursor={soonest}",
+        f"cursor={latest}",
+        f"sort=dueDate&cursor={newest}",
+        f"sort=completedAt&cursor={newest}",
+    ):
         assert "nextCursor" in invalid_field(alice.get(f"/tasks?{query}"), "cursor")
 
 

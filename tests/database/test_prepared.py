@@ -94,7 +94,10 @@ def failing_once(connection):
 
 
 @pytest.mark.parametrize("sqlstate", ["42846", "42P13"])
-@pytest.mark.parametrize("path", ["/tasks", "/tasks?status=todo", "/tasks?sort=dueDate"])
+@pytest.mark.parametrize(
+    "path",
+    ["/tasks", "/tasks?status=todo", "/tasks?sort=dueDate", "/tasks?sort=completedAt"],
+)
 def test_a_request_that_meets_the_old_text_of_a_replaced_function_runs_its_statement_again(
     build, failing_once, path, sqlstate
 ):

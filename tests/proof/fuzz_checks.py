@@ -13,13 +13,14 @@ REASONS = re.compile(
     r"|not be the id of a subtask|be null for a task with subtasks)"
     r"|endTime: must be after startTime"
     r"|from: must be before the value of to|dueAfter: must be before dueBefore"
+    r"|completedAfter: must be before completedBefore"
     # A cursor is opaque, so the document has no pattern for it.
     r"|(cursor|after): must be the nextCursor of an earlier response"
     r"|(summary|actionItems|decisions): needs? status completed"
     r"|attendees: must not contain duplicates: .*"
     # JSON Schema has no keyword for a range of years; the description names it.
-    r"|(dueDate|dueAfter|dueBefore|startTime|endTime|from|to): must be in the years 1900 to 9998"
-    r" \(UTC\)"
+    r"|(dueDate|dueAfter|dueBefore|completedAfter|completedBefore|startTime|endTime|from|to)"
+    r": must be in the years 1900 to 9998 \(UTC\)"
     # The database of IANA has the names, and it changes.
     r"|timezone: must be an IANA timezone name, like Europe/Berlin"
     r"|workspaceId: must be the id of one of your workspaces"

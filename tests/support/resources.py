@@ -157,6 +157,13 @@ DATED = {
         "status": ("todo", "in_progress", "done")[n % 3],
     }
 }
+COMPLETED = {
+    "columns": lambda n: {
+        "completed_at": None if n % 3 == 0 else edge(n),
+        "status": ("todo", "in_progress")[n % 2] if n % 3 == 0 else "done",
+    }
+}
+BY_COMPLETION = "completed_at DESC NULLS LAST, id DESC"
 KNOWLEDGE = {"columns": lambda n: {"content": "tea " * (n % 3)}}
 
 RESOURCES = [
@@ -176,7 +183,13 @@ RESOURCES = [
             },
             {**OPEN, "status": "todo", "priority": "urgent"},
             {**OPEN, "status": "in_progress", "priority": "high"},
-            {**OPEN, "status": "done", "priority": "low"},
+            {
+                **OPEN,
+                "status": "done",
+                "priority": "low",
+                "completed_at": "2020-01-01T00:00:00Z",
+            },
+            {**OPEN, "status": "done", "completed_at": "2099-01-01T00:00:00Z"},
             {**OPEN, "status": "todo", "priority": "medium"},
         ),
         references=("parentId", "taskId"),
@@ -189,8 +202,12 @@ RESOURCES = [
             ),
             "unassigned tasks": PagedList(query={"assignee": "none"}, where="assignee_id IS NULL"),
             "tasks by due date": PagedList("due_date, id", {"sort": "dueDate"}, **DATED),
+            "tasks by completion": PagedList(BY_COMPLETION, {"sort": "completedAt"}, **COMPLETED),
             "search of tasks": PagedList(query={"q": "AS task"}, **DATED),
             "search by due date": PagedList("due_date, id", {"q": "K", "sort": "dueDate"}, **DATED),
+            "search by completion": PagedList(
+                BY_COMPLETION, {"q": "K", "sort": "completedAt"}, **COMPLETED
+            ),
         },
     ),
     Resource(
