@@ -482,6 +482,18 @@ def test_the_clock_can_go_forward_and_back_and_new_objects_have_its_time(service
     assert created()[:4] == first["createdAt"][:4]
 
 
+def test_a_task_is_completed_at_the_time_of_the_doubles_clock(service, call):
+    days = "2031-05-05", "2031-05-12", "2031-05-07"
+    for day in days:
+        service.set_clock(f"{day}T12:00:00Z")
+        task = call("POST", "/tasks", json={**TASK, "title": day}).json()["id"]
+        done = call("PATCH", f"/tasks/{task}", json={"status": "done"}).json()
+        assert done["completedAt"].startswith(f"{day}T12:00:")
+    assert titles(call("GET", "/tasks?sort=completedAt")) == sorted(days, reverse=True)
+    week = "completedAfter=2031-05-05&completedBefore=2031-05-12"
+    assert titles(call("GET", f"/tasks?{week}&sort=completedAt")) == ["2031-05-07", "2031-05-05"]
+
+
 def test_the_fixture_has_the_same_events_that_a_client_pulls_until_they_are_too_old(service, call):
     begin = call("GET", "/events").json()["nextCursor"]
     task = call("POST", "/tasks", json=TASK).json()["id"]
