@@ -9,8 +9,8 @@ that requests continue meanwhile:
     ``ALTER TABLE … VALIDATE CONSTRAINT``.
 ``-- migrate: in batches``
     One statement that changes at most a few thousand rows. It runs again and again, each time in
-    its own transaction, until it changes no row. A comment ``-- left: SELECT …`` gives a query that
-    counts the remaining rows, to show the progress.
+    its own transaction, until it changes or returns no row. A comment ``-- left: SELECT …`` gives
+    a query that counts the remaining rows, to show the progress.
 
 A run that ends early, for whatever reason, keeps what it has finished, and the next run continues
 from there.
