@@ -153,9 +153,11 @@ def upgrade(name, tasks, rate, minute, say):
                 story.tell(old, new, minute)
             faults = sum(reply.fault != "" for reply in load.replies)
             lost = [*load.lost(url)]
+            wrong, updates = story.without_previous()
             found = conditions(url, average)
     click.echo("\n".join(story.lines))
     click.echo("\n".join(["", *story.notes, *lost[:20]]))
+    click.echo(f"of {updates} events of updates since then, {wrong} lack what was before")
     kinds = len({reply.kind for reply in load.replies})
     click.echo(
         f"\n{len(load.replies)} requests of {kinds} kinds, {faults} with a fault;"

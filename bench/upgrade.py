@@ -223,6 +223,7 @@ class Story:
         )
         with psycopg.connect(self.url) as connection:
             seconds = dict(connection.execute(sql).fetchall())
+            (self.migrated_at,) = connection.execute("SELECT now()").fetchone()
         # The first migration of a run begins with the command.
         self.notes += [f"{name}: {seconds[name]:.1f} s after the one before" for name in names[1:]]
         for words, old, new in zip(("tasks", "WAL"), before, self.sizes(), strict=True):
@@ -272,6 +273,23 @@ class Story:
         self.load.extras = extras
         self.serve(f"again {new.name} on both hosts", minute)
         self.look(self.hosts[0], task, other)
+
+    def without_previous(self):
+        """Return how many updates since ``migrate`` have an event without the values before it.
+
+        The second number is that of all updates since then.
+        """
+        sql = """
+            SELECT count(*) FILTER (
+                       WHERE ARRAY(SELECT json_object_keys(body::json -> 'previous'))
+                          <> ARRAY(SELECT json_array_elements_text(body::json -> 'changed'))
+                   ),
+                   count(*)
+              FROM events
+             WHERE type LIKE '%%.updated' AND created_at > %s
+        """
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(sql, [self.migrated_at]).fetchone()
 
     # What a release shows of the objects of the other one.
 

@@ -363,7 +363,8 @@ class Clients:
     def wait_for_round(self):
         """Return once all examples were sent and compared within this stage."""
         stage = self.stage
-        wait_until(lambda: self.errors or self.rounds[stage] > 0)
+        # A round takes seconds; on a machine that is busy with other tests, a minute.
+        wait_until(lambda: self.errors or self.rounds[stage] > 0, seconds=300)
         assert not self.errors, self.errors
 
 
