@@ -151,16 +151,20 @@ def upgrade(name, tasks, rate, minute, say):
                 # The clients begin, and the processes warm up.
                 sleep(minute / 2)
                 story.tell(old, new, minute)
-            faults = sum(reply.fault != "" for reply in load.replies)
+            faults = [
+                f"{reply.fault}: {reply.kind}: {reply.detail}"
+                for reply in load.replies
+                if reply.fault
+            ]
             lost = [*load.lost(url)]
             wrong, updates = story.without_previous()
             found = conditions(url, average)
     click.echo("\n".join(story.lines))
-    click.echo("\n".join(["", *story.notes, *lost[:20]]))
+    click.echo("\n".join(["", *story.notes, *faults[:20], *lost[:20]]))
     click.echo(f"of {updates} events of updates since then, {wrong} lack what was before")
     kinds = len({reply.kind for reply in load.replies})
     click.echo(
-        f"\n{len(load.replies)} requests of {kinds} kinds, {faults} with a fault;"
+        f"\n{len(load.replies)} requests of {kinds} kinds, {len(faults)} with a fault;"
         f" {len(load.changes)} acknowledged changes of {len(load.known)} objects, {len(lost)} lost"
     )
     return found

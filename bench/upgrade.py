@@ -261,10 +261,10 @@ class Story:
         self.serve(f"{new.name} on both hosts", minute)
         task, other = self.make(self.hosts[0])
         self.load.extras = []
-        # Requests that only the new release knows end before the old one starts.
-        sleep(5)
+        # Visits with requests that only the new release knows end before the old one starts.
+        sleep(2 + 6 * self.load.interval)
         for number in range(2):
-            self.restart(number, old)
+            self.replace(number, old)
         self.serve(f"back: {old.name} on both hosts", minute)
         self.look(self.hosts[0], task, other)
         new.run(self.url, "migrate")
