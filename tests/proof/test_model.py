@@ -124,6 +124,7 @@ class Model(RuleBasedStateMachine):
             **{name: task[name] for name in ("id", "createdAt", "updatedAt")},
             "workspaceId": self.active[who],
             "createdBy": self.cast[who],
+            "updatedBy": self.cast[who],
             "version": 1,
             **NEW_TASK,
             **stored,
@@ -165,7 +166,11 @@ class Model(RuleBasedStateMachine):
             # Only a real change makes a new version.
             if expected != old:
                 assert row["updatedAt"] >= old["updatedAt"]
-                expected |= {"version": old["version"] + 1, "updatedAt": row["updatedAt"]}
+                expected |= {
+                    "version": old["version"] + 1,
+                    "updatedAt": row["updatedAt"],
+                    "updatedBy": self.cast[who],
+                }
             if expected["status"] != "done":
                 expected["completedAt"] = None
             elif old["status"] != "done":
@@ -191,8 +196,14 @@ class Model(RuleBasedStateMachine):
         else:
             error_message(response, 404)
 
-    @rule(who=users, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
-    def list_tasks(self, who, limit, like, names):
+    @rule(
+        who=users,
+        limit=limits,
+        like=task_ids,
+        names=st.sets(st.sampled_from(list(FILTERS))),
+        sort=st.sampled_from([None, "completedAt"]),
+    )
+    def list_tasks(self, who, limit, like, names, sort=None):
         """List the tasks that match an existing task in these fields, so that there is a match."""
         task = self.tasks.get(like, NEW_TASK)
         query = {name: task[FILTERS[name]] for name in names if task[FILTERS[name]]}
@@ -201,6 +212,9 @@ class Model(RuleBasedStateMachine):
             for task in reversed(self.tasks_of(who).values())
             if all(task[FILTERS[name]] == value for name, value in query.items())
         ]
+        if sort:
+            query["sort"] = sort
+            rows.sort(key=lambda task: (task[sort] or "", task["id"]), reverse=True)
         query["limit"] = limit
         for start in range(0, max(len(rows), 1), limit):
             response = self.clients[who].get("/tasks", query_string=query)
