@@ -24,6 +24,7 @@ from support.derived import (
     filter_values,
     filters,
     key,
+    lists_of_objects,
     outcome,
     references,
     session,
@@ -366,7 +367,9 @@ def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
     compared = {
         view.name
         for view in views()
-        if any(b"%(versions)s" in STATEMENTS[name].source for name in view.statements)
+        # In a batch, each task has its version beside its id.
+        if not (view.takes_body and lists_of_objects(view.arguments))
+        and any(b"%(versions)s" in STATEMENTS[name].source for name in view.statements)
     }
     taken = {view.name for view in CONDITIONAL}
     assert compared == taken
@@ -379,7 +382,7 @@ def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
         (view, field)
         for view in views_of("POST", "PATCH", body=True)
         for field in settable(view.arguments)
-        if isinstance(field, fields.Id)
+        if isinstance(field, fields.Id) and not isinstance(field, fields.NewId)
     ],
     ids=lambda value: value.name,
 )

@@ -2,6 +2,7 @@
 
 from flask import Flask
 
+from service.api.batch import batch
 from service.api.dashboard import dashboard
 from service.api.deliveries import deliveries
 from service.api.events import events
@@ -21,7 +22,7 @@ from service.api.workspaces import workspaces
 
 def init_app(app: Flask) -> None:
     """Register the resources, in the order in which they are documented."""
-    work = tasks, meetings, workspaces, members, me, dashboard, mail, knowledge, suggestions
+    work = tasks, batch, meetings, workspaces, members, me, dashboard, mail, knowledge, suggestions
     for resource in (*work, events, tokens, webhooks, deliveries):
         app.register_blueprint(resource, url_prefix="/api")
     if app.config["SETTINGS"].login_keys:

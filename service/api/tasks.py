@@ -130,20 +130,26 @@ class TaskFilter(schemas.PageQuery):
 
 
 class DueMoment(NamedTuple):
+    day: str
     moment: str
 
 
-def with_due_day(values: Values) -> Values:
-    """If ``dueDate`` is a day, store it as ``due_day``, and the end of that day as ``due_date``.
+def with_due_days(tasks: list[Values]) -> list[Values]:
+    """If a ``dueDate`` is a day, store it as ``due_day``, and the end of that day as ``due_date``.
 
-    The day ends in the timezone of the workspace. This is a separate statement, which runs only for
-    a day: inside tasks/create and tasks/update it would make every write 2 % slower.
+    The day ends in the timezone of the workspace. This is a separate statement, which runs only if
+    there is a day: inside tasks/create and tasks/update it would make every write 2 % slower.
     """
-    day = values.get("due_date")
-    if not fields.Day.matches(day):
-        return values
-    moment = db.row(DueMoment, "tasks/due_moment", day=day).moment
-    return {**values, "due_date": moment, "due_day": day}
+    days = {task["due_date"] for task in tasks if fields.Day.matches(task.get("due_date"))}
+    if not days:
+        return tasks
+    moments = dict(db.rows(DueMoment, "tasks/due_moments", days=[*days]))
+    return [
+        {**task, "due_date": moments[day], "due_day": day}
+        if (day := task.get("due_date")) in moments
+        else task
+        for task in tasks
+    ]
 
 
 class FilteredPage(NamedTuple):
@@ -199,7 +205,8 @@ def create_task(task: Values) -> Response:
     Only ``title`` is required. ``parentId`` makes the new task a subtask. The service sends the
     event ``task.created``.
     """
-    created = db.row(Created, "tasks/create", **{"due_day": None, **with_due_day(task)})
+    (task,) = with_due_days([task])
+    created = db.row(Created, "tasks/create", **{"due_day": None, **task})
     webhooks.post_before_response(created.event_id)
     return reply_created(created, "/api/tasks")
 
@@ -225,11 +232,12 @@ def update_task(changes: Values, id: str) -> Response:
     ``task.updated``; a request that changes nothing returns 200 and sends no event. The service
     ignores read-only fields, so you can send a task back as you read it.
     """
+    (changes,) = with_due_days([changes])
     task = db.row(
         Changed,
         "tasks/update",
         id=id,
-        changes=to_json(with_due_day(changes)),
+        changes=to_json(changes),
         versions=expected_versions(),
     )
     require_match(task.matched, task.version, task.body)

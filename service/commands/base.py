@@ -73,8 +73,8 @@ def describe(error: psycopg.Error) -> str:
     return f"{text}: {known}" if known else text
 
 
-def describe_invalid(error: ValidationError) -> str:
-    return "; ".join(f"{field}: {message}" for field, message in flatten(error))
+def describe_invalid(invalid: ValidationError) -> str:
+    return "; ".join(f"{error.field}: {error.message}" for error in flatten(invalid))
 
 
 def current_settings() -> Settings:

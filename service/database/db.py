@@ -115,9 +115,10 @@ def release(_error: BaseException | None = None) -> None:
 
 
 @contextmanager
-def transaction() -> Iterator[None]:
+def transaction(*, force_rollback: bool = False) -> Iterator[None]:
+    """Run the statements inside ``with`` in a transaction, or in a savepoint of an outer one."""
     used = connection(current_state())
-    with used.transaction():
+    with used.transaction(force_rollback=force_rollback):
         yield
         ended = monotonic()
     # Count the time that the commit took.

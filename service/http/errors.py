@@ -79,9 +79,9 @@ def invalid_field(field: str, name: str) -> HTTPException:
 
 
 def invalid_fields(errors: list[FieldError]) -> HTTPException:
-    error = InvalidFields("; ".join(f"{field}: {message}" for field, message in errors))
-    error.errors = errors
-    return error
+    invalid = InvalidFields("; ".join(f"{error.field}: {error.message}" for error in errors))
+    invalid.errors = errors
+    return invalid
 
 
 def init_app(app: Flask) -> None:
@@ -136,7 +136,7 @@ def error_body(
     """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
     content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
     if errors:
-        content["errors"] = [error._asdict() for error in errors]
+        content["errors"] = [error.members() for error in errors]
     content["requestId"] = request_id
     return to_json(content).encode()
 
@@ -182,7 +182,8 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if constraint in LIMITS:
         return http_error(LIMITS[constraint])
     if sqlstate in ("23503", "23514") and " " in constraint:
-        return invalid_fields([FieldError(*constraint.split(" ", 1))])
+        field, message = constraint.split(" ", 1)
+        return invalid_fields([FieldError(field, message)])
     if sqlstate.startswith("22") or sqlstate == "54000":
         return http_error("out_of_range")
     return internal_error(error)

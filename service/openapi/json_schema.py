@@ -9,7 +9,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.values.fields import OneOf, SomeOf
+from service.values.fields import Items, OneOf, SomeOf
 from service.values.schemas import RESERVED, StrictSchema
 
 JSON = dict[str, object]
@@ -69,11 +69,11 @@ class Schemas:
         taken = schema.load_fields.values()
         required = [field for field in taken if field.required]
         properties = {str(field.data_key): self.of_request_with_default(field) for field in taken}
-        strict = {"additionalProperties": False}
+        strict = {"additionalProperties": False, **getattr(schema, "json_schema", {})}
         return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
 
     def changes(self, schema: Schema) -> JSON:
-        """Describe the body of a PATCH: no field is required.
+        """Describe the body of a PATCH: no field is required, unless ``partial`` leaves it out.
 
         ``properties`` has only the fields that a client may set, because tools make inputs of them.
         ``propertyNames`` allows the read-only fields as well, because a client may send an object
@@ -82,7 +82,9 @@ class Schemas:
         taken = schema.load_fields.values()
         properties = {str(field.data_key): self.of_request(field) for field in taken}
         names = [*dict.fromkeys([*keys(schema.fields.values()), *sorted(RESERVED)])]
-        return {**object_of(properties, []), "propertyNames": {"enum": names}}
+        optional = schema.fields if schema.partial is True else schema.partial or ()
+        required = [field for name, field in schema.load_fields.items() if name not in optional]
+        return {**object_of(properties, keys(required)), "propertyNames": {"enum": names}}
 
     def parameter(self, field: AnyField) -> JSON:
         # A query cannot express null, so the document omits the default None.
@@ -119,7 +121,9 @@ class Schemas:
     def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
         """Describe a field anywhere: its keywords, component and items, and null."""
         schema: JSON = {**field.metadata}
-        if isinstance(field, fields.List):
+        if isinstance(field, Items):
+            schema |= {"type": "array", "items": self.body(field.schema)}
+        elif isinstance(field, fields.List):
             items = self.of_field(field.inner, nullable=False)
             schema |= {"type": "array", "items": items}
         if isinstance(field, fields.Nested):
@@ -153,14 +157,24 @@ def with_nulls(example: object, schema: type[Schema] | None) -> object:
         return [with_nulls(item, schema) for item in example]
     if schema is None or not isinstance(example, dict):
         return example
-    fields = {str(field.data_key): (name, field) for name, field in schema().dump_fields.items()}
-    if "nextCursor" in example and "nextCursor" not in fields:
+    members = {str(field.data_key): (name, field) for name, field in schema().dump_fields.items()}
+    if "nextCursor" in example and "nextCursor" not in members:
         return {**example, "data": with_nulls(example["data"], schema)}
     optional = getattr(schema, "optional", ())
     nulls = {
-        key for key, (name, field) in fields.items() if field.allow_none and name not in optional
+        key for key, (name, field) in members.items() if field.allow_none and name not in optional
     }
-    return {key: example.get(key) for key in fields if key in nulls or key in example}
+    return {
+        key: with_nulls(example.get(key), inner_schema(field))
+        for key, (_, field) in members.items()
+        if key in nulls or key in example
+    }
+
+
+def inner_schema(field: AnyField) -> type[Schema] | None:
+    """Return the schema of the objects in a list of objects, otherwise None."""
+    inner = field.inner if isinstance(field, fields.List) else None
+    return type(inner.schema) if isinstance(inner, fields.Nested) else None
 
 
 def with_sentence(schema: JSON, sentence: str) -> JSON:

@@ -236,6 +236,13 @@ class Operation:
     def failure(self, status: int, errors: dict[str, Failure], examples: Examples) -> JSON:
         """Refer to the response of an error; a public operation's response has no rate limits."""
         name = ERRORS[status]
+        # A batch names versions in its body, so there is no single version for a header.
+        plain = (
+            status == HTTPStatus.PRECONDITION_FAILED and "If-Match" not in self.request_headers()
+        )
+        if plain:
+            failure: Failure = {"description": errors[name]["description"]}
+            return error_response(status, failure, examples, limited=True)
         if self.gated:
             return refer("responses", name)[name]
         return error_response(status, errors[name], examples, limited=False)

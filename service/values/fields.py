@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
 
-from marshmallow import Schema, fields
+from marshmallow import Schema, ValidationError, fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
@@ -141,6 +141,44 @@ class Nested(fields.Nested):
 class NestedList(fields.List[Any]):
     def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
         super().__init__(Nested(schema), **described({}, options))
+
+
+class Items(Converter, fields.List[Any]):
+    """A list of objects, each loaded with ``schema``. Errors name the number of the object.
+
+    Loading ends with the object that has the ``MAX_ERRORS``-th error: a response lists no more.
+    """
+
+    MAX_ERRORS = 100
+
+    default_error_messages = {
+        **Field.default_error_messages,
+        "invalid": "must be a list",
+        "object": "must be an object",
+    }
+
+    def __init__(self, schema: Schema, max: int, **options: Unpack[Options]) -> None:
+        super().__init__(Nested(type(schema)), **described({"maxItems": max}, options))
+        self.schema, self.load = schema, schema.load
+
+    def _convert(self, value: object) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid")
+        items: list[Any] = []
+        errors: dict[int, Any] = {}
+        for number, item in enumerate(value):
+            if not isinstance(item, dict):
+                errors[number] = [self.error_messages["object"]]
+                continue
+            try:
+                items.append(self.load(item))
+            except ValidationError as error:
+                errors[number] = error.messages
+                if sum(map(len, errors.values())) >= self.MAX_ERRORS:
+                    break
+        if errors:
+            raise ValidationError(errors)
+        return items
 
 
 class Text(Field):
@@ -526,6 +564,18 @@ class Integer(Field):
         json_schema = {"type": "integer", "format": "int32", "minimum": min}
         options["dump_only"] = True
         super().__init__(json_schema, **options)
+
+
+class CountingNumber(Field):
+    """A version, or another number that counts from 1."""
+
+    default_error_messages = {"number": "must be an integer from 1 to 999999999"}
+    json_schema = {"type": "integer", "format": "int32", "minimum": 1}
+
+    def _convert(self, value: object) -> int:
+        if type(value) is not int or not 1 <= value <= 999_999_999:
+            raise self.make_error("number")
+        return value
 
 
 class Limit(Field):

@@ -1,5 +1,6 @@
 """Base classes for the schemas of requests and resources, and the errors of an invalid request."""
 
+import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -9,9 +10,9 @@ from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_l
 
 from service.values.fields import Cursor, Field, Limit, camel_case
 
-# A response lists at most MAX_ERRORS errors. Of a name that the client sent, it repeats at most
-# MAX_ECHO characters.
-MAX_ERRORS, MAX_ECHO = 20, 100
+# A response lists at most MAX_ERRORS errors, of which MAX_HINTS have a hint. Of a name that the
+# client sent, it repeats at most MAX_ECHO characters.
+MAX_ERRORS, MAX_HINTS, MAX_ECHO = 100, 20, 100
 # Suggest a known name from this similarity (0 to 1) on. At 0.6, "sort" would suggest "cursor".
 NEAR = 0.65
 
@@ -19,6 +20,12 @@ NEAR = 0.65
 class FieldError(NamedTuple):
     field: str
     message: str
+    # The JSON of the object in its current version, if a batch expects another version.
+    current: bytes | None = None
+
+    def members(self) -> dict[str, object]:
+        shown = {} if self.current is None else {"current": json.loads(self.current)}
+        return {"field": self.field, "message": self.message, **shown}
 
 
 class StrictSchema(Schema):
@@ -38,7 +45,7 @@ class StrictSchema(Schema):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
         read_only = {field.data_key for field in self.fields.values() if field.dump_only}
-        for name, messages in list(error.messages.items())[:MAX_ERRORS]:
+        for name, messages in list(error.messages.items())[:MAX_HINTS]:
             if name in read_only:
                 error.messages[name] = [Field.default_error_messages["read_only"]]
             elif messages == [self.error_messages["unknown"]]:

@@ -1,4 +1,5 @@
--- Delete a task of the active workspace and its subtasks, and announce the last state of each.
+-- Delete a task of the active workspace and its subtasks, and announce the last state of each,
+-- subtasks first.
 -- The statement locks the task first, so that no other transaction can add a subtask.
 -- It deletes nothing if the events would contain more than 16 MiB of text, because writing them
 -- would exceed statement_timeout. Without an enabled webhook and without a reader of the feed, no
@@ -54,6 +55,6 @@ SELECT target.version,
                   )
              FROM deleted
             WHERE bytes_to_announce IS NOT NULL
-            ORDER BY id DESC
+            ORDER BY parent_id IS NULL, id DESC
        ) AS event_ids
   FROM target;

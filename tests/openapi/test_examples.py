@@ -77,9 +77,14 @@ def send_example(client, path, method, operation):
 
 
 def stable(body):
-    """Return a body without the members that differ in each run; of a page, strip every item."""
-    kept = {name: value for name, value in body.items() if name not in VOLATILE}
-    return {**kept, "data": [*map(stable, body["data"])]} if "nextCursor" in body else kept
+    """Return a body, and each object in its lists, without the members that differ in each run."""
+    return {
+        name: [stable(item) if isinstance(item, dict) else item for item in value]
+        if isinstance(value, list)
+        else value
+        for name, value in body.items()
+        if name not in VOLATILE
+    }
 
 
 def test_every_example_request_sent_in_the_order_of_the_document_gets_the_response_shown(
@@ -104,7 +109,9 @@ def test_every_example_request_sent_in_the_order_of_the_document_gets_the_respon
             assert stable(response.get_json()) == stable(example), operation["operationId"]
             compared += 1
         elif method == "post":
-            example = {**example, "id": response.get_json()["id"]}
+            # A batch has no id, and names the ids of its tasks.
+            if "id" in example:
+                example = {**example, "id": response.get_json()["id"]}
             assert stable(response.get_json()) == stable(example), operation["operationId"]
             compared += 1
     assert compared >= 8

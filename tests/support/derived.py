@@ -137,7 +137,16 @@ def key(field):
 
 
 def settable(schema):
-    return [field for field in schema.load_fields.values() if not field.dump_only]
+    """Return the fields of a body, except lists of objects, which have fields of their own."""
+    return [
+        field
+        for field in schema.load_fields.values()
+        if not field.dump_only and not isinstance(field, fields.Items)
+    ]
+
+
+def lists_of_objects(schema):
+    return [field for field in schema.load_fields.values() if isinstance(field, fields.Items)]
 
 
 class Values:
@@ -159,7 +168,7 @@ class Values:
                 return [*field.choices]
             case fields.NewId():
                 return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
-            case lines.CountingNumber():
+            case fields.CountingNumber():
                 return [7, 8]
             case lines.Fingerprint():
                 return ["0123456789abcdef", "f" * 16]
@@ -197,9 +206,10 @@ class Values:
         return missing(f"{HERE} has no values for the field {name}, a {type(field).__name__}")
 
     def required(self, schema):
+        """Return the smallest body. If there are lists of objects, the first of them has one."""
         return {
             key(field): self.of(field, schema)[0] for field in settable(schema) if field.required
-        }
+        } | {key(field): [self.required(field.schema)] for field in lists_of_objects(schema)[:1]}
 
 
 def full_line(kind, values):

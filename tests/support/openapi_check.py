@@ -92,10 +92,11 @@ def resolve(part):
 
 
 def operation_of(method, path):
-    for pattern, item in routes():
-        if pattern.fullmatch(path):
-            return item.get("get" if method == "HEAD" else method.lower())
-    return None
+    """Return the operation, or None; a path without variables goes before one with variables."""
+    name = "get" if method == "HEAD" else method.lower()
+    found = [item[name] for pattern, item in routes() if pattern.fullmatch(path) and name in item]
+    exact = document()["paths"].get(path, {})
+    return exact.get(name) or next(iter(found), None)
 
 
 def check_against_document(response):

@@ -21,6 +21,7 @@ from service.values.fields import (
     MAX_REFERENCE,
     MAX_TITLE,
     UUID,
+    CountingNumber,
     Day,
     Email,
     Field,
@@ -69,15 +70,6 @@ class PastTimestamp(LineTimestamp):
         if not EPOCH <= timestamp <= datetime.now(UTC):
             raise self.make_error("not_before_now")
         return timestamp
-
-
-class CountingNumber(Field):
-    default_error_messages = {"number": "must be an integer from 1 to 999999999"}
-
-    def _convert(self, value: object) -> int:
-        if type(value) is not int or not 1 <= value <= 999_999_999:
-            raise self.make_error("number")
-        return value
 
 
 class Fingerprint(Field):

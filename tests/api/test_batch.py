@@ -1,0 +1,359 @@
+"""Batches: many tasks created, changed and deleted in one request, all of them or none."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.derived import Values, references, settable
+from support.http import Client, error_message, invalid_field
+from support.rows import UNKNOWN, count, insert_token
+
+from service.api.tasks import Task
+from service.database.statements import STATEMENTS
+
+PARENT = "01a21515-9cef-7b81-8bc8-d347d16c575d"
+PATH = "/tasks/batch"
+
+
+@pytest.fixture
+def three(alice):
+    """Three tasks; the third is a subtask of the first."""
+    tasks = [alice.post("/tasks", {"title": title}).get_json() for title in ("a", "b")]
+    child = alice.post("/tasks", {"title": "c", "parentId": tasks[0]["id"]}).get_json()
+    return [*tasks, child]
+
+
+def everything(client):
+    return client.get("/tasks").get_json()["data"]
+
+
+def faults(response, status):
+    """Return the fields and messages of an error response."""
+    message = error_message(response, status)
+    errors = response.get_json()["errors"]
+    assert message == "; ".join(f"{error['field']}: {error['message']}" for error in errors)
+    return {error["field"]: error["message"] for error in errors}
+
+
+def test_a_batch_creates_changes_and_deletes_in_the_order_of_the_request(alice, three):
+    a, b, _ = three
+    response = alice.post(
+        PATH,
+        {
+            "delete": [{"id": a["id"], "version": 1}],
+            "update": [{"id": b["id"], "status": "done", "version": 1}],
+            "create": [
+                {"id": PARENT, "title": "Parent"},
+                *({"title": f"Child {n}", "parentId": PARENT} for n in range(50)),
+            ],
+        },
+    )
+    done = response.get_json()
+    assert response.status_code == 200
+    assert [*done] == ["created", "updated", "deleted"]
+    titles = ["Parent", *(f"Child {n}" for n in range(50))]
+    assert [task["title"] for task in done["created"]] == titles
+    assert {task["parentId"] for task in done["created"][1:]} == {PARENT}
+    assert [(task["id"], task["version"]) for task in done["updated"]] == [(b["id"], 2)]
+    assert done["deleted"] == [a["id"]]
+    # The subtask of the deleted task is deleted too. A list has the newest first.
+    listed = alice.get("/tasks", query_string={"limit": 200}).get_json()["data"]
+    made = {task["id"]: task for task in [*done["created"], *done["updated"]]}
+    assert {task["id"]: task for task in listed} == made
+    children = [task["title"] for task in listed if task["parentId"]]
+    assert children == titles[:0:-1]
+
+
+def test_a_batch_of_one_task_does_the_same_as_the_request_for_one_task(
+    alice, cast, connection, insert_into
+):
+    """Each field of a task is sent in both ways."""
+    values = Values(references(connection, cast, insert_into))
+    schema = Task()
+    fields = [field for field in settable(schema) if field.data_key not in ("id", "title")]
+    assert len(fields) > 5
+    volatile = {"id", "createdAt", "updatedAt", "completedAt"}
+
+    def stable(task):
+        kept = {name: value for name, value in task.items() if name not in volatile}
+        return {**kept, "completed": task["completedAt"] is not None}
+
+    for field in fields:
+        for value in [*values.of(field, schema), None]:
+            body = {"title": "x", field.data_key: value}
+            one = alice.post("/tasks", body)
+            many = alice.post(PATH, {"create": [body]})
+            if one.status_code == 201:
+                assert stable(many.get_json()["created"][0]) == stable(one.get_json()), body
+            else:
+                prefixed = {
+                    f"create[0].{error['field']}": error["message"]
+                    for error in one.get_json()["errors"]
+                }
+                assert faults(many, one.status_code) == prefixed
+                continue
+            targets = [alice.post("/tasks", {"title": "y"}).get_json()["id"] for _ in range(2)]
+            changes = {field.data_key: value}
+            one = alice.patch(f"/tasks/{targets[0]}", changes)
+            many = alice.post(PATH, {"update": [{"id": targets[1], **changes}]})
+            assert stable(many.get_json()["updated"][0]) == stable(one.get_json()), changes
+
+
+def test_a_day_as_due_date_ends_in_the_timezone_of_the_workspace(alice, cast, connection):
+    connection.execute(
+        "UPDATE workspaces SET timezone = 'Asia/Tokyo' WHERE id = %s", (cast["acme"],)
+    )
+    days = ["2027-03-01", "2027-03-02"]
+    response = alice.post(PATH, {"create": [{"title": day, "dueDate": day} for day in days]})
+    created = response.get_json()["created"]
+    assert [task["dueDay"] for task in created] == days
+    assert [task["dueDate"] for task in created] == [f"{day}T14:59:59.999Z" for day in days]
+    response = alice.post(PATH, {"update": [{"id": created[0]["id"], "dueDate": "2027-03-08"}]})
+    assert response.get_json()["updated"][0]["dueDay"] == "2027-03-08"
+
+
+def test_one_refused_task_undoes_all_and_every_refused_task_is_named(alice, three, connection):
+    a, b, c = three
+    before = everything(alice)
+    response = alice.post(
+        PATH,
+        {
+            "create": [
+                {"title": "fine"},
+                {"title": "taken", "id": b["id"]},
+                {"title": "grandchild", "parentId": c["id"]},
+                {"title": "stranger", "assigneeId": UNKNOWN},
+            ],
+            "update": [
+                {"id": b["id"].upper()[:-1] + "0", "title": "nobody"},
+                {"id": a["id"], "version": 7, "title": "late"},
+            ],
+            "delete": [{"id": UNKNOWN}, {"id": c["id"], "version": 3}],
+        },
+    )
+    assert faults(response, 409) == {
+        "create[1].id": "is taken: another object has this id",
+        "create[2].parentId": "must not be the id of a subtask",
+        "create[3].assigneeId": "must be the id of a member of the workspace",
+        "update[0].id": "Task not found",
+        "update[1].version": "the task has changed; its current version is 1",
+        "delete[0].id": "Task not found",
+        "delete[1].version": "the task has changed; its current version is 1",
+    }
+    current = [error.get("current") for error in response.get_json()["errors"]]
+    assert current == [None, None, None, None, a, None, c]
+    assert everything(alice) == before
+
+
+@pytest.mark.parametrize(
+    ("batch", "status"),
+    [
+        ({"update": [{"id": UNKNOWN, "title": "x"}]}, 404),
+        ({"delete": [{"id": UNKNOWN}]}, 404),
+        ({"create": [{"title": "x", "parentId": UNKNOWN}], "delete": [{"id": UNKNOWN}]}, 400),
+        ({"update": [{"id": "b", "version": 9}], "delete": [{"id": UNKNOWN}]}, 412),
+    ],
+)
+def test_the_status_is_that_of_the_first_error(alice, three, batch, status):
+    for item in batch.get("update", []):
+        item["id"] = three[1]["id"] if item["id"] == "b" else item["id"]
+    assert len(faults(alice.post(PATH, batch), status)) == sum(map(len, batch.values()))
+
+
+def test_a_task_and_its_subtask_can_be_deleted_in_one_batch(alice, three):
+    a, b, c = three
+    ids = [a["id"], c["id"], b["id"]]
+    response = alice.post(PATH, {"delete": [{"id": id} for id in ids]})
+    assert (response.status_code, response.get_json()["deleted"]) == (200, ids)
+    assert everything(alice) == []
+    # If a batch is refused, only the tasks that are really missing are named.
+    response = alice.post("/tasks", {"title": "parent"}).get_json()
+    child = alice.post("/tasks", {"title": "child", "parentId": response["id"]}).get_json()
+    batch = {"delete": [{"id": response["id"]}, {"id": child["id"]}, {"id": UNKNOWN}]}
+    assert [*faults(alice.post(PATH, batch), 404)] == ["delete[2].id"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "field", "message"),
+    [
+        ({}, "body", "must have 1 to 100 items in create, update and delete together, not 0"),
+        ({"create": [], "update": []}, "body", "must have 1 to 100 items in"),
+        ({"create": [{"title": "x"}] * 60, "delete": [{}] * 41}, "body", "not 101"),
+        ({"create": None}, "create", "must not be null"),
+        ({"create": {"title": "x"}}, "create", "must be a list"),
+        ({"create": ["x"]}, "create", "must be an object"),
+        ({"creates": []}, "creates", "unknown field; did you mean create?"),
+        ({"update": [{"title": "x"}]}, "update", "is required"),
+        ({"update": [{"id": PARENT, "version": 0}]}, "update", "must be an integer from 1"),
+        ({"delete": [{"id": PARENT, "version": "1"}]}, "delete", "must be an integer from 1"),
+        ({"delete": [PARENT]}, "delete", "must be an object"),
+        ({"delete": [{"id": PARENT, "title": "x"}]}, "delete", "unknown field; allowed: id"),
+        ({"create": [{"title": "x", "version": 1}]}, "create", "is read-only"),
+        (
+            {"update": [{"id": PARENT}], "delete": [{"id": PARENT.upper()}]},
+            "delete", "must not be the id of update[0], because a batch has each task once",
+        ),
+        (
+            {"create": [{"id": PARENT, "title": "x"}, {"id": PARENT, "title": "y"}]},
+            "create", "must not be the id of create[0]",
+        ),
+    ],
+)  # fmt: skip
+def test_an_invalid_batch_gets_400_and_changes_nothing(alice, connection, batch, field, message):
+    assert message in invalid_field(alice.post(PATH, batch), field)
+    assert count(connection, "tasks") == 0
+
+
+def test_all_invalid_fields_of_all_tasks_are_named_at_once(alice):
+    batch = {"create": [{"title": ""}] * 60, "update": [{"status": "x", "version": 0}] * 13}
+    errors = alice.post(PATH, batch).get_json()["errors"]
+    assert len(errors) == 60 + 3 * 13
+    assert errors[59]["field"] == "create[59].title"
+    assert errors[-1]["field"].startswith("update[12].")
+
+
+def test_a_wrong_batch_costs_little_because_only_its_first_hundred_errors_are_found(alice):
+    unknown = {f"{'n' * 90}{number}": 1 for number in range(30)}
+    errors = alice.post(PATH, {"create": [{"title": "x", **unknown}] * 100}).get_json()["errors"]
+    assert len(errors) == 100
+
+
+def test_read_only_members_are_ignored_in_a_change_so_that_a_client_can_send_its_copy(alice, three):
+    a, *_ = three
+    response = alice.post(PATH, {"update": [{**a, "title": "mine"}]})
+    assert response.get_json()["updated"][0]["version"] == 2
+    stale = alice.post(PATH, {"update": [{**a, "title": "mine too"}]})
+    assert [*faults(stale, 412)] == ["update[0].version"]
+    same = alice.post(PATH, {"update": [response.get_json()["updated"][0]]})
+    assert same.get_json()["updated"] == response.get_json()["updated"]
+
+
+def test_nobody_reaches_a_task_of_another_workspace_with_a_batch(alice, charlie, three):
+    a, b, c = three
+    before = everything(alice)
+    for batch in (
+        {"update": [{"id": a["id"], "title": "x"}]}, {"delete": [{"id": b["id"], "version": 9}]},
+    ):  # fmt: skip
+        ((field, message),) = faults(charlie.post(PATH, batch), 404).items()
+        assert (field.endswith("].id"), message) == (True, "Task not found")
+    for name in "parentId", "assigneeId":
+        foreign = {"parentId": a["id"], "assigneeId": a["createdBy"]}[name]
+        unknown, other = (
+            charlie.post(PATH, {"create": [{"title": "x", name: id}]}) for id in (UNKNOWN, foreign)
+        )
+        assert faults(unknown, 400) == faults(other, 400)
+    assert everything(alice) == before
+    # The id of a task of another workspace is free.
+    assert charlie.post(PATH, {"create": [{"title": "x", "id": c["id"]}]}).status_code == 200
+    assert everything(alice) == before
+
+
+def test_a_read_only_token_cannot_send_a_batch(app, connection, cast, three, alice):
+    before = everything(alice)
+    insert_token(connection, cast["alice"], "tmw_api_read", scope="read")
+    reader = Client(app, "tmw_api_read")
+    assert error_message(reader.post(PATH, {"delete": [{"id": three[0]["id"]}]}), 403)
+    assert everything(alice) == before
+
+
+def test_a_repeat_with_the_same_key_gets_the_stored_response_and_does_nothing(alice, connection):
+    batch, key = {"create": [{"title": "once"}] * 3}, {"Idempotency-Key": "import-1"}
+    first, second = (alice.post(PATH, batch, headers=key) for _ in range(2))
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert second.get_json() == first.get_json()
+    assert count(connection, "tasks") == 3
+
+
+def test_a_refused_batch_stores_no_key(alice, connection):
+    key = {"Idempotency-Key": "import-2"}
+    refused = {"create": [{"title": "x"}], "delete": [{"id": UNKNOWN}]}
+    for _ in range(2):
+        assert alice.post(PATH, refused, headers=key).status_code == 404
+    assert alice.post(PATH, {"create": [{"title": "x"}]}, headers=key).status_code == 200
+    assert count(connection, "tasks") == 1
+
+
+def test_a_batch_counts_as_one_request(alice):
+    before = int(alice.get("/tasks").headers["X-RateLimit-Remaining"])
+    response = alice.post(PATH, {"create": [{"title": "x"}] * 100})
+    assert int(response.headers["X-RateLimit-Remaining"]) == before - 1
+
+
+def test_the_feed_has_an_event_for_each_task_that_changed_in_the_order_of_the_batch(alice, three):
+    a, b, c = three
+    feed = alice.get("/events").get_json()["nextCursor"]
+    alice.post(
+        PATH,
+        {
+            "create": [{"title": f"new {n}"} for n in range(3)],
+            "update": [{"id": b["id"], "title": "b2"}, {"id": c["id"], "title": "c"}],
+            "delete": [{"id": a["id"]}],
+        },
+    )
+    events = alice.get("/events", query_string={"after": feed}).get_json()["data"]
+    assert [(event["type"], event["data"]["title"]) for event in events] == [
+        ("task.created", "new 0"), ("task.created", "new 1"), ("task.created", "new 2"),
+        ("task.updated", "b2"), ("task.deleted", "c"), ("task.deleted", "a"),
+    ]  # fmt: skip
+    assert {event["actorId"] for event in events} == {a["createdBy"]}
+    assert (events[3]["changed"], events[3]["previous"]) == (["title"], {"title": "b"})
+    assert alice.post(PATH, {"delete": [{"id": UNKNOWN}, {"id": b["id"]}]}).status_code == 404
+    after = alice.get("/events", query_string={"after": feed}).get_json()["data"]
+    assert after == events
+
+
+def test_tasks_with_more_than_4_mib_of_text_need_several_batches(alice):
+    # Each letter takes four bytes.
+    ids = [
+        alice.post("/tasks", {"title": "x", "description": "\U00010348" * 65_536}).get_json()["id"]
+        for _ in range(17)
+    ]
+    batch = {"delete": [{"id": id} for id in ids]}
+    assert "4 MiB" in error_message(alice.post(PATH, batch), 409)
+    assert "4 MiB" in error_message(
+        alice.post(PATH, {"update": [{"id": id, "title": "y"} for id in ids]}), 409
+    )
+    assert alice.post(PATH, {"delete": batch["delete"][:16]}).status_code == 200
+    assert [task["id"] for task in everything(alice)] == ids[16:]
+
+
+def test_two_batches_that_name_the_same_tasks_in_opposite_orders_both_succeed(
+    alice, bob, unlimited
+):
+    ids = [alice.post("/tasks", {"title": "x"}).get_json()["id"] for _ in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        responses = [
+            threads.submit(
+                client.post,
+                PATH,
+                {
+                    "update": [
+                        {"id": id, "title": f"{client is bob} {n}"}
+                        for id in ids[:: 1 if n % 2 else -1]
+                    ]
+                },
+            )
+            for n in range(20)
+            for client in (alice, bob)
+        ]
+    assert {response.result().status_code for response in responses} == {200}
+    assert {task["version"] for task in everything(alice)} == {41}
+
+
+def test_the_fields_of_a_change_are_written_alike_by_both_statements():
+    """tasks/update and tasks/batch_update set the same columns to the same values."""
+
+    def assignments(name):
+        """Return what SET assigns, without comments and without differences of white space."""
+        lines = STATEMENTS[name].source.decode().splitlines()
+        source = " ".join(" ".join(line for line in lines if "-- " not in line).split())
+        return source.partition(" SET ")[2].partition(" FROM ")[0]
+
+    one = assignments("tasks/update").replace("%(changes)s::jsonb ?", "changes ?")
+    assert one == assignments("tasks/batch_update")
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE", "PUT"])
+def test_the_path_of_batches_is_no_task(alice, method):
+    status = 405 if method == "PUT" else 404
+    response = alice.send(method, PATH, json={} if method == "PATCH" else None)
+    assert response.status_code in (status, 405)
