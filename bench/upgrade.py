@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -114,7 +114,7 @@ class Host:
         headers |= {"Authorization": f"Bearer bench-{user}", "Connection": "close"}
         headers |= {"Content-Type": "application/json"}
         text = None if body is None else json.dumps(body)
-        with suppress(OSError, http.client.HTTPException):
+        with closing(connection), suppress(OSError, http.client.HTTPException):
             connection.request(method, path, text, headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read() or b"{}")

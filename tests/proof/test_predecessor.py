@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -445,7 +445,7 @@ class Host:
 
     def answers_as(self, release):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        with suppress(OSError, http.client.HTTPException):
+        with closing(connection), suppress(OSError, http.client.HTTPException):
             connection.request("GET", "/openapi.json", headers={"Connection": "close"})
             found = has_new_member(json.loads(connection.getresponse().read()))
             return found == release.is_new
