@@ -311,6 +311,14 @@ class Clients:
         body = {"id": chosen, "title": "Task with an id"}
         assert self.send("createTask", "POST", "/api/tasks", body, status=201)["id"] == chosen
         self.known[chosen] = body["title"]
+        parent, child = str(uuid4()), str(uuid4())
+        create = [
+            {"id": parent, "title": "Parent"},
+            {"id": child, "title": "Child", "parentId": parent},
+        ]
+        batch = {"create": create, "delete": [{"id": chosen}]}
+        assert self.send("changeTasks", "POST", "/api/tasks/batch", batch, status=200)
+        self.known |= {parent: "Parent", child: "Child", chosen: None}
         return f"/api/meetings/{created['id']}"
 
     def live_one(self, name, plural, body, number):
