@@ -13,7 +13,7 @@ from marshmallow import Schema, ValidationError, missing
 
 from service.database.db import current_request
 from service.http.requests import View, parse_query, read_object
-from service.values.fields import SomeOf
+from service.values.fields import Items, SomeOf
 from service.values.schemas import Query, Resource
 
 Values = dict[str, Any]
@@ -28,7 +28,13 @@ class Loader:
         self.by_key = {
             field.data_key: (name, field.deserialize) for name, field in schema.load_fields.items()
         }
-        self.required = {name for name, field in schema.load_fields.items() if field.required}
+        # With ``partial=True`` no field is required; with a list, those that it leaves out are.
+        optional = schema.load_fields if schema.partial is True else schema.partial or ()
+        self.required = {
+            name
+            for name, field in schema.load_fields.items()
+            if field.required and name not in optional
+        }
         values = {name: field.load_default for name, field in schema.load_fields.items()}
         if schema.partial:
             values = {}
@@ -50,7 +56,7 @@ class Loader:
                 values[name] = deserialize(value)
         except (KeyError, ValidationError):
             return self._load(members)
-        if self.schema.partial or self.required <= values.keys():
+        if self.required <= values.keys():
             return values
         return self._load(members)
 
@@ -78,6 +84,9 @@ def faster(view: View) -> View:
 
 def body(schema: Schema) -> Callable[[], Values]:
     load = Loader(schema) if isinstance(schema, Resource) else schema.load
+    for field in schema.load_fields.values():
+        if isinstance(field, Items) and isinstance(field.schema, Resource):
+            field.load = Loader(field.schema)
 
     def read() -> Values:
         values: Values = load(read_object())

@@ -160,29 +160,35 @@ def change_tasks(batch: Values) -> Response:
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
     dated = with_due_days([*creates, *changes])
     creates, changes = dated[: len(creates)], dated[len(creates) :]
+    ids = [item["id"] for item in deletes]
     with db.transaction():
-        locked = db.row(Locked, "tasks/batch_lock", **to_lock(creates, changes, deletes))
+        to_lock = rows_to_lock(creates, changes, deletes)
+        locked = Locked(matched=True, fits=True)
+        if any(to_lock.values()):
+            locked = db.row(Locked, "tasks/batch_lock", **to_lock)
         if not locked.fits:
             raise http_error("batch_too_large")
+        created = updated = Done(b"[]", [])
+        deleted = EventIds([])
         try:
             with db.transaction():
                 if not locked.matched:
                     raise Refused
-                created = db.row(Done, "tasks/batch_create", tasks=to_json(creates))
-                updated = db.row(
-                    Done, "tasks/batch_update", updates=to_json([*map(split, changes)])
-                )
-                deleted = db.row(
-                    EventIds, "tasks/batch_delete", ids=[item["id"] for item in deletes]
-                )
+                if creates:
+                    created = db.row(Done, "tasks/batch_create", tasks=to_json(creates))
+                if changes:
+                    updates = to_json([*map(split, changes)])
+                    updated = db.row(Done, "tasks/batch_update", updates=updates)
+                if deletes:
+                    deleted = db.row(EventIds, "tasks/batch_delete", ids=ids)
         except (Refused, psycopg.IntegrityError, psycopg.DataError):
             raise name_refused(creates, changes, deletes) from None
     webhooks.post_before_response(*created.event_ids, *updated.event_ids, *deleted.event_ids)
-    ids = to_json([item["id"] for item in deletes]).encode()
-    return reply(b'{"created":%b,"updated":%b,"deleted":%b}' % (created.data, updated.data, ids))
+    lists = created.data, updated.data, to_json(ids).encode()
+    return reply(b'{"created":%b,"updated":%b,"deleted":%b}' % lists)
 
 
-def to_lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Values:
+def rows_to_lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Values:
     """Name the rows that the statements of the batch will lock."""
     existing, written = [*changes, *deletes], [*creates, *changes]
 

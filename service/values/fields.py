@@ -6,7 +6,7 @@ camelCase in JSON and snake_case in Python and SQL.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -159,7 +159,8 @@ class Items(Converter, fields.List[Any]):
 
     def __init__(self, schema: Schema, max: int, **options: Unpack[Options]) -> None:
         super().__init__(Nested(type(schema)), **described({"maxItems": max}, options))
-        self.schema, self.load = schema, schema.load
+        self.schema = schema
+        self.load: Callable[[Any], Any] = schema.load
 
     def _convert(self, value: object) -> list[Any]:
         if not isinstance(value, list):
