@@ -161,9 +161,19 @@ class Nginx:
         command = ["nginx", "-c", self.folder / "nginx.conf", "-e", self.folder / "error.log"]
         self.process = subprocess.Popen(command)  # noqa: S603
         try:
+            while not self.listens():
+                sleep(0.1)
             yield
         finally:
             end(self.process)
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise SystemExit(f"nginx has ended: {self.folder}/error.log")
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        return False
 
     @contextmanager
     def without(self, host):
