@@ -14,7 +14,17 @@ from flask import Flask, Response
 from flask import Request as PlainRequest
 from marshmallow import ValidationError
 from support.database import end_connections
-from support.derived import Values, by_name, key, references, settable, stable, views, views_of
+from support.derived import (
+    Values,
+    by_name,
+    key,
+    lists_of_objects,
+    references,
+    settable,
+    stable,
+    views,
+    views_of,
+)
 from support.http import Client
 from support.rows import TOKENS, UNKNOWN
 from support.statements import DEFINITIONS, NAMES
@@ -83,17 +93,19 @@ def test_each_view_answers_the_same_with_and_without_speedups(services, view):
 
 @by_name(views_of("POST", "PATCH", body=True))
 def test_each_schema_loads_the_same_with_and_without_speedups(view, connection, cast, insert_into):
-    values = Values(references(connection, cast, insert_into))
-    schema, load = view.arguments, fields.Loader(view.arguments)
-    valid = values.required(schema)
-    bodies = [{}, valid, {**valid, "unknown": 1}, {"id": "x", **valid}]
-    for field in settable(schema):
-        tried = [*values.of(field, schema), None, 0, True, "", " x ", "\0", [], [1], {}, "x" * 3000]
-        bodies += [{**valid, key(field): value} for value in tried]
-    for body in bodies:
-        before = repr(body)
-        assert caught(load, body) == caught(schema.load, body)
-        assert repr(body) == before
+    values = Values({**references(connection, cast, insert_into), "id": [UNKNOWN]})
+    inner = [field.schema for field in lists_of_objects(view.arguments)]
+    for schema in inner or [view.arguments]:
+        load, valid = fields.Loader(schema), values.required(schema)
+        bodies = [{}, valid, {**valid, "unknown": 1}, {"id": "x", **valid}]
+        for field in settable(schema):
+            found = values.of(field, schema)
+            tried = [*found, None, 0, True, "", " x ", "\0", [], [1], {}, "x" * 3000]
+            bodies += [{**valid, key(field): value} for value in tried]
+        for body in bodies:
+            before = repr(body)
+            assert caught(load, body) == caught(schema.load, body)
+            assert repr(body) == before
 
 
 class Whole(tuple):
