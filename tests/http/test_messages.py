@@ -35,7 +35,8 @@ def subclasses(base):
 
 def field_messages():
     """Yield what the fields and the base schemas of requests say about one value or name."""
-    for field in {fields.Field, fields.StringList, fields.SomeOf, *subclasses(fields.Field)}:
+    lists = {fields.Items, fields.StringList, fields.SomeOf}
+    for field in {fields.Field, *lists, *subclasses(fields.Field)}:
         if field.__module__ == fields.__name__:
             yield from vars(field).get("default_error_messages", {}).values()
     for schema in (schemas.Resource, schemas.Query):
