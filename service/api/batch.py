@@ -1,15 +1,15 @@
 """Many tasks in one request.
 
-A batch runs a fixed number of statements, in one transaction. If any of its tasks is refused, the
-transaction starts over with the statements for single tasks, one task after another, only to find
-out which tasks are refused and why. Then everything is rolled back.
+A batch runs a fixed number of statements, in one transaction. If one of them fails, the transaction
+starts over with the statements for single tasks, one task after another. These find out which tasks
+are refused and why, and then everything is rolled back. If no task is refused, the batch is done.
 """
 
 # A field of a batch may have another class than the same field of a task: a client sends the id
 # and the version of each task.
 # mypy: disable-error-code="assignment"
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -90,9 +90,15 @@ class TaskBatch(schemas.StrictSchema):
 
     @post_load
     def check_ids(self, values: Values, **_: object) -> Values:
-        """Require at least one item, and reject an id that occurs twice."""
+        """Require at least one item, unique ids, and parents before their subtasks."""
         seen: dict[str, str] = {}
         errors: dict[str, dict[int, object]] = {}
+        places = {item["id"]: place for place, item in enumerate(values["create"]) if item["id"]}
+        for number, item in enumerate(values["create"]):
+            place = places.get(item["parent_id"], number)
+            if place > number:
+                message = MESSAGES["later_parent"][1].format(item=f"create[{place}]")
+                errors.setdefault("create", {})[number] = {"parentId": [message]}
         for name, items in values.items():
             for number, item in enumerate(items):
                 if item["id"] in seen:
@@ -179,10 +185,13 @@ def change_tasks(batch: Values) -> Response:
                 if changes:
                     updates = to_json([*map(split, changes)])
                     updated = db.row(Done, "tasks/batch_update", updates=updates)
-                if deletes:
-                    deleted = db.row(EventIds, "tasks/batch_delete", ids=ids)
         except (Refused, psycopg.IntegrityError, psycopg.DataError):
-            raise name_refused(creates, changes, deletes) from None
+            created, updated = one_by_one(creates, changes, deletes)
+            if not locked.matched:
+                # Another request has created a missing task meanwhile.
+                raise http_error("concurrent_change") from None
+        if deletes:
+            deleted = db.row(EventIds, "tasks/batch_delete", ids=ids)
     webhooks.post_before_response(*created.event_ids, *updated.event_ids, *deleted.event_ids)
     lists = created.data, updated.data, to_json(ids).encode()
     return reply(b'{"created":%b,"updated":%b,"deleted":%b}' % lists)
@@ -210,39 +219,50 @@ def split(change: Values) -> Values:
     return {"id": change["id"], "changes": changes}
 
 
-def name_refused(
+def one_by_one(
     creates: list[Values], changes: list[Values], deletes: list[Values]
-) -> HTTPException:
-    """Try the tasks one by one, and return the error that names all refused ones."""
-    found: list[tuple[int, FieldError]] = []
-    for item, run in attempts(creates, changes, deletes):
+) -> tuple[Done, Done]:
+    """Create and change the tasks one after another; raise an error that names all refused ones.
+
+    PostgreSQL chooses the order in which one statement changes its rows. So that statement can
+    fail, although each change is allowed after the previous ones: one task becomes the parent of
+    another, for example, after it has left its own parent.
+    """
+    refused: list[tuple[int, FieldError]] = []
+    rows: dict[str, list[Created | Changed]] = {"create": [], "update": [], "delete": []}
+    for name, number, run in attempts(creates, changes, deletes):
         try:
             with db.transaction():
-                run()
+                rows[name] += run()
         except (db.NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError) as error:
-            found += errors_of(item, error)
-    if not found:
-        # Another request has changed something meanwhile.
-        return http_error("concurrent_change")
-    refused = invalid_fields([error for _, error in found])
-    refused.code = found[0][0]
-    return refused
+            refused += errors_of(f"{name}[{number}]", error)
+    if refused:
+        invalid = invalid_fields([error for _, error in refused])
+        invalid.code = refused[0][0]
+        raise invalid
+    return done(rows["create"]), done(rows["update"])
+
+
+def done(rows: Sequence[Created | Changed]) -> Done:
+    data = b"[%b]" % b",".join(row.body for row in rows)
+    return Done(data, [row.event_id for row in rows if row.event_id])
 
 
 def attempts(
     creates: list[Values], changes: list[Values], deletes: list[Values]
-) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield the name of each task in the request, and a function that runs it alone."""
+) -> Iterator[tuple[str, int, Callable[[], list[Created | Changed]]]]:
+    """Yield the list and the number of each task, and a function that runs it alone."""
 
-    def create(task: Values) -> None:
-        db.row(Created, "tasks/create", **{"due_day": None, **task})
+    def create(task: Values) -> list[Created | Changed]:
+        return [db.row(Created, "tasks/create", **{"due_day": None, **task})]
 
-    def update(change: Values) -> None:
+    def update(change: Values) -> list[Created | Changed]:
         values = {**split(change), "versions": versions(change)}
         task = db.row(Changed, "tasks/update", **{**values, "changes": to_json(values["changes"])})
         require_match(task.matched, task.version, task.body)
+        return [task]
 
-    def delete(item: Values) -> None:
+    def delete(item: Values) -> list[Created | Changed]:
         # The batch may delete a task and its subtask. So that the subtask is found as well, the
         # task comes back after its attempt.
         with db.transaction(force_rollback=True):
@@ -250,18 +270,19 @@ def attempts(
         require_match(task.matched, task.version, task.current)
         if not task.deletable:
             raise http_error("subtasks_too_large")
+        return []
 
     def versions(item: Values) -> list[int] | None:
         return [item["version"]] if item.get("version") else None
 
-    runs: dict[str, tuple[list[Values], Callable[[Any], None]]] = {
+    runs: dict[str, tuple[list[Values], Callable[[Any], list[Created | Changed]]]] = {
         "create": (creates, create),
         "update": (changes, update),
         "delete": (deletes, delete),
     }
     for name, (items, run) in runs.items():
         for number, item in enumerate(items):
-            yield f"{name}[{number}]", partial(run, item)
+            yield name, number, partial(run, item)
 
 
 def errors_of(

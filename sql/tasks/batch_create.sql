@@ -34,7 +34,9 @@ WITH item AS MATERIALIZED (
            %(user_id)s::uuid,
            1
       FROM item
-     ORDER BY number
+     -- Two batches with the same ids insert them in the same order, so that neither waits for the
+     -- other one. A parent comes before its subtasks.
+     ORDER BY parent_id IS NOT NULL AND parent_id IN (SELECT id FROM item), id
  RETURNING task.workspace_id, task.id, task_json(task) AS body
 ), announced AS MATERIALIZED (
     SELECT number,

@@ -1,6 +1,7 @@
 """Batches: many tasks created, changed and deleted in one request, all of them or none."""
 
 from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import pytest
 from support.derived import Values, references, settable
@@ -337,6 +338,68 @@ def test_two_batches_that_name_the_same_tasks_in_opposite_orders_both_succeed(
         ]
     assert {response.result().status_code for response in responses} == {200}
     assert {task["version"] for task in everything(alice)} == {41}
+
+
+def test_changes_are_made_in_their_order_if_one_statement_cannot_make_them(alice):
+    """Subtasks leave their parent, and then become the parents of other tasks."""
+    old, *tops = [alice.post("/tasks", {"title": "x"}).get_json()["id"] for _ in range(6)]
+    subtasks = [
+        alice.post("/tasks", {"title": "x", "parentId": old}).get_json()["id"] for _ in tops
+    ]
+    before = everything(alice)
+    free = [{"id": id, "parentId": None} for id in subtasks]
+    move = [{"id": top, "parentId": id} for top, id in zip(tops, subtasks, strict=True)]
+    swap = {"id": old, "parentId": subtasks[0]}
+    assert "update[0].parentId" in faults(alice.post(PATH, {"update": [swap, *free]}), 400)
+    assert everything(alice) == before
+
+    feed = alice.get("/events").get_json()["nextCursor"]
+    batch = {"create": [{"title": "new"}], "update": [*free, *move, swap]}
+    response = alice.post(PATH, batch)
+    done = response.get_json()
+    assert response.status_code == 200, done
+    assert [(task["id"], task["parentId"]) for task in done["updated"]] == [
+        *((id, None) for id in subtasks),
+        *zip(tops, subtasks, strict=True),
+        (old, subtasks[0]),
+    ]
+    events = alice.get("/events", query_string={"after": feed}).get_json()["data"]
+    assert [event["data"] for event in events] == done["created"] + done["updated"]
+    # Subtasks stay where they are if their former parent is deleted.
+    alice.post(PATH, {"update": [{"id": tops[0], "parentId": None}]})
+    batch = {
+        "update": [{"id": tops[1], "parentId": tops[0]}],
+        "delete": [{"id": subtasks[1], "version": 2}],
+    }
+    assert alice.post(PATH, batch).get_json()["deleted"] == [subtasks[1]]
+    assert alice.get(f"/tasks/{tops[1]}").get_json()["parentId"] == tops[0]
+
+
+def test_a_parent_must_come_before_its_subtasks_in_a_batch(alice, connection):
+    batch = {"create": [{"title": "child", "parentId": PARENT}, {"id": PARENT, "title": "parent"}]}
+    message = invalid_field(alice.post(PATH, batch), "create")
+    assert message.startswith("must not be the id of create[1], because")
+    assert count(connection, "tasks") == 0
+
+
+def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for_each_other(
+    alice, bob, unlimited, connection
+):
+    for _ in range(5):
+        ids = [str(uuid4()) for _ in range(50)]
+        with ThreadPoolExecutor(4) as threads:
+            responses = [
+                threads.submit(
+                    client.post, PATH, {"create": [{"id": id, "title": "x"} for id in ids[::step]]}
+                )
+                for step in (1, -1)
+                for client in (alice, bob)
+            ]
+        statuses = [response.result().status_code for response in responses]
+        assert sorted(statuses) == [200, 409, 409, 409]
+        for response in responses:
+            if response.result().status_code == 409:
+                assert len(faults(response.result(), 409)) == 50
 
 
 def test_the_fields_of_a_change_are_written_alike_by_both_statements():
