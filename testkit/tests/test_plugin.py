@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import psycopg
 import pytest
@@ -323,6 +324,36 @@ def test_a_fault_can_close_the_connection_before_or_after_the_change_or_within_t
     assert ("Idempotent-Replayed" in retried.headers) is bool(stored)
     assert titles(call("GET", "/tasks")) == ["Write"]
     assert len(service.webhooks.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "stored"), [("503", 503, 0), ("drop-after-commit", 0, 3)]
+)
+def test_a_batch_meets_a_fault_as_one_request_and_a_reset_undoes_all_of_it(
+    service, call, kind, status, stored
+):
+    kept = call("POST", "/tasks", json={"title": "Kept"}).json()
+    batch = {
+        "create": [{"title": "One"}, {"title": "Two"}, {"title": "Three"}],
+        "delete": [{"id": kept["id"], "version": 1}],
+    }
+    service.fault(kind, path="/api/tasks/batch")
+    send = partial(call, "POST", "/tasks/batch", json=batch, Idempotency_Key="batch")
+    if status:
+        assert send().status == status
+    else:
+        with pytest.raises(urllib3.exceptions.ProtocolError):
+            send()
+    assert len(titles(call("GET", "/tasks"))) == (stored or 1)
+    retried = send()
+    assert (retried.status, retried.json()["deleted"]) == (200, [kept["id"]])
+    assert ("Idempotent-Replayed" in retried.headers) is bool(stored)
+    assert [event["data"]["title"] for event in service.webhooks.events] == [
+        "Kept", "One", "Two", "Three", "Kept"
+    ]  # fmt: skip
+    service.reset()
+    assert titles(call("GET", "/tasks")) == []
+    assert service.webhooks.events == []
 
 
 def test_a_reset_ends_a_slow_request_before_it_changes_anything(service, call):

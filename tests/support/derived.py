@@ -328,9 +328,10 @@ def body_of(view, values):
         return None
     if not view.takes_body:
         return {}
-    body = values.required(view.arguments)
+    if body := values.required(view.arguments):
+        return body
     first = settable(view.arguments)[0]
-    return body or {key(first): values.of(first, view.arguments)[0]}
+    return {key(first): values.of(first, view.arguments)[0]}
 
 
 def session(app, name):
