@@ -299,7 +299,13 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
 
 
 @pytest.mark.nodatabase
-@by_name(views_of("POST", "PATCH", body=True))
+@by_name(
+    [
+        view
+        for view in views_of("POST", "PATCH", body=True)
+        if isinstance(view.arguments, schemas.Resource)
+    ]
+)
 def test_a_valid_body_loads_to_the_same_values_as_with_marshmallow_itself(view):
     """Resource.load runs no hooks of a schema, so no schema may rely on one for valid bodies."""
     schema = view.arguments

@@ -172,6 +172,7 @@ RESOURCES = [
         path="/tasks",
         schema=Task,
         line="task",
+        nullable="updated_by_version",
         required={"title": "Task", "created_by": user},
         world=(
             {
@@ -215,6 +216,7 @@ RESOURCES = [
         path="/meetings",
         schema=MeetingDetails,
         line="meeting",
+        nullable="updated_by_version",
         required={"title": "Meeting", "start_time": NOON, "end_time": end_time, "created_by": user},
         world=(
             {**TITLED, "notes": WORD, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
