@@ -1,12 +1,14 @@
 """Batches: many tasks created, changed and deleted in one request, all of them or none."""
 
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from uuid import uuid4
 
+import psycopg
 import pytest
 from support.derived import Values, references, settable
 from support.http import Client, error_message, invalid_field
-from support.rows import UNKNOWN, count, insert_token
+from support.rows import TOKENS, UNKNOWN, count, insert_token
 
 from service.api.tasks import Task
 from service.database.statements import STATEMENTS
@@ -400,6 +402,33 @@ def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for
         for response in responses:
             if response.result().status_code == 409:
                 assert len(faults(response.result(), 409)) == 50
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_batch_that_waits_too_long_gets_503_in_time_and_leaves_nothing(
+    build, connection, database_url, three, alice, refused
+):
+    """The batch waits for another transaction, in its own statements or in those for one task."""
+    before = everything(alice)
+    client = Client(build(statement_timeout=0.5), TOKENS["alice"])
+    batch = {
+        "create": [{"title": "x"}, {"id": PARENT, "title": "taken", "parentId": None}],
+        "update": [{"id": task["id"], "title": "changed"} for task in three],
+        "delete": [{"id": UNKNOWN}] if refused else [],
+    }
+    key = {"Idempotency-Key": "late"}
+    with psycopg.connect(database_url) as other:
+        other.execute(
+            "INSERT INTO tasks (workspace_id, id, title, created_by) VALUES (%s, %s, 'y', %s)",
+            (three[0]["workspaceId"], PARENT, three[0]["createdBy"]),
+        )
+        began = monotonic()
+        response = client.post(PATH, batch, headers=key)
+        assert "took too long" in error_message(response, 503)
+        assert monotonic() - began < 5
+        other.rollback()
+    assert everything(alice) == before
+    assert client.post(PATH, batch, headers=key).status_code == (404 if refused else 200)
 
 
 def test_the_fields_of_a_change_are_written_alike_by_both_statements():

@@ -16,6 +16,7 @@ from support.derived import (
     by_name,
     full_line,
     key,
+    lists_of_objects,
     references,
     settable,
     stable,
@@ -299,21 +300,24 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
 
 
 @pytest.mark.nodatabase
-@by_name(
+@pytest.mark.parametrize(
+    "schema",
     [
-        view
+        pytest.param(schema, id=view.name if schema is view.arguments else f"{view.name} {number}")
         for view in views_of("POST", "PATCH", body=True)
-        if isinstance(view.arguments, schemas.Resource)
-    ]
+        for number, schema in enumerate(
+            [view.arguments, *(field.schema for field in lists_of_objects(view.arguments))]
+        )
+        if isinstance(schema, schemas.Resource)
+    ],
 )
-def test_a_valid_body_loads_to_the_same_values_as_with_marshmallow_itself(view):
+def test_a_valid_body_loads_to_the_same_values_as_with_marshmallow_itself(schema):
     """Resource.load runs no hooks of a schema, so no schema may rely on one for valid bodies."""
-    schema = view.arguments
     referring = (field for field in settable(schema) if isinstance(field, fields.Id))
     values = Values({key(field): [UNKNOWN] for field in referring})
     whole = {key(field): values.of(field, schema)[0] for field in settable(schema)}
     nulls = {key(field): None for field in settable(schema) if field.allow_none}
-    required = {} if schema.partial else values.required(schema)
+    required = {} if schema.partial is True else values.required(schema)
     for body in (required, whole, {**whole, **nulls}):
         assert schema.load(body) == super(schemas.Resource, schema).load(body)
 
