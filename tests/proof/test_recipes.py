@@ -136,7 +136,7 @@ def add_an_endpoint(folder):
             "from service.api.tags import tags\n",
             "from service.api.tasks ",
         ),
-        ("service/api/__init__.py", "tags, ", "tasks, meetings,"),
+        ("service/api/__init__.py", "tags, ", "tasks, batch,"),
         ("docs/api.md", "| GET | `/api/tags` | lists tags |\n", "| GET | `/api/workspaces` |"),
         ("docs/api.md", "| `/api/tags` | newest first | | 50, 200 |\n", "| `/api/mail` | newest"),
         ("tests/support/resources.py", ENTRY, '    Resource(\n        "workspaces",'),
