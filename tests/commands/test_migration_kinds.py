@@ -75,8 +75,9 @@ def run(copied, empty):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A run below nohup ignores SIGHUP, as it should; these runs must get it.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            # A run below nohup ignores SIGHUP, and one in the background of a script ignores
+            # SIGINT, as they should; these runs must get both.
+            preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in SIGNALS[:3]],
         )
 
     return start

@@ -11,6 +11,7 @@ from support.processes import wait_until
 from support.project import PROJECT, blocks, copy_project, read
 
 from service.commands.check import PLACES, UNITS
+from service.version import version
 from service.webhooks.secrets import derive_secret
 
 pytestmark = [
@@ -720,8 +721,9 @@ def test_status_reports_an_archive_that_fails_until_it_works_again(operated):
 
 
 def test_status_reports_no_problem_and_its_metrics_are_written_to_a_file(operated):
-    assert re.search(r"(?m)^version       1\.0\.0$", operated.output)
-    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.0\.0 since ", operated.output)
+    release = re.escape(version())
+    assert re.search(rf"(?m)^version       {release}$", operated.output)
+    assert re.search(rf"(?m)^worker        \S+:[0-9]+ version {release} since ", operated.output)
     assert "PROBLEM" not in operated.output
     metrics = operated.run("cat /var/lib/prometheus/node-exporter/task-service.prom")
     assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())
