@@ -127,7 +127,7 @@ def test_one_refused_task_undoes_all_and_every_refused_task_is_named(alice, thre
                 {"title": "stranger", "assigneeId": UNKNOWN},
             ],
             "update": [
-                {"id": b["id"].upper()[:-1] + "0", "title": "nobody"},
+                {"id": PARENT.upper(), "title": "nobody"},
                 {"id": a["id"], "version": 7, "title": "late"},
             ],
             "delete": [{"id": UNKNOWN}, {"id": c["id"], "version": 3}],
