@@ -295,8 +295,7 @@ def errors_of(
     refused = from_database(error) if isinstance(error, psycopg.Error) else error
     if isinstance(refused, VersionMismatch):
         status, message = MESSAGES["stale_version"]
-        version = refused.etag.strip('"')
-        message = message.format(version=version)
+        message = message.format(version=refused.version)
         return [(status, FieldError(f"{item}.version", message, refused.current))]
     if isinstance(refused, InvalidFields):
         return [

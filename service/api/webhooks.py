@@ -13,11 +13,10 @@ from service.api.webhook_checks import (
 from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.statements import to_json
-from service.http.errors import http_error
+from service.http.errors import etag, http_error
 from service.http.requests import Values, arguments
 from service.http.responses import (
     One,
-    etag,
     headers_of_created,
     reply,
     reply_secret,

@@ -59,10 +59,14 @@ class InvalidFields(BadRequest):
 
 
 class VersionMismatch(PreconditionFailed):
-    """A 412. ``current`` is the JSON of the object as GET returns it, or empty for no object."""
+    """A 412 about one object, with its version, and as ``current`` its JSON as GET returns it."""
 
-    etag = ""
+    version = 0
     current = b""
+
+
+def etag(version: int) -> str:
+    return f'"{version}"'
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
@@ -111,11 +115,9 @@ def reply_error(error: HTTPException) -> Response:
     )
     headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
     if isinstance(error, VersionMismatch):
-        if error.etag:
-            headers.append(("ETag", error.etag))
-        if error.current:
-            # PostgreSQL wrote this JSON, so it is valid UTF-8.
-            content = content[:-1] + b',"current":%b}' % error.current
+        headers.append(("ETag", etag(error.version)))
+        # PostgreSQL wrote this JSON, so it is valid UTF-8.
+        content = content[:-1] + b',"current":%b}' % error.current
     make = current_application().response_class
     return make(content, status, headers, mimetype="application/json")
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from flask import Response
 
 from service.database.db import current_application, current_request, current_state
-from service.http.errors import MESSAGES, VersionMismatch
+from service.http.errors import MESSAGES, VersionMismatch, etag
 from service.http.requests import View, query_values
 from service.values.schemas import StrictSchema
 
@@ -171,10 +171,6 @@ def require_match(matched: bool, version: int, current: bytes | None) -> None:
     """
     if not matched:
         error = VersionMismatch(MESSAGES["precondition"][1].format(version=version))
-        error.etag = etag(version)
-        error.current = current or b""
+        error.version = version
+        error.current = current or b"null"
         raise error
-
-
-def etag(version: int) -> str:
-    return f'"{version}"'

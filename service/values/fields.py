@@ -15,6 +15,8 @@ from zoneinfo import available_timezones
 
 from marshmallow import Schema, ValidationError, fields
 
+# A response lists at most this many invalid fields.
+MAX_ERRORS = 100
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
 # No row has this id. It replaces a malformed id, so that the response is the same 404 as for an
@@ -149,8 +151,6 @@ class Items(Converter, fields.List[Any]):
     Loading ends with the object that has the ``MAX_ERRORS``-th error: a response lists no more.
     """
 
-    MAX_ERRORS = 100
-
     default_error_messages = {
         **Field.default_error_messages,
         "invalid": "must be a list",
@@ -175,7 +175,7 @@ class Items(Converter, fields.List[Any]):
                 items.append(self.load(item))
             except ValidationError as error:
                 errors[number] = error.messages
-                if sum(map(len, errors.values())) >= self.MAX_ERRORS:
+                if sum(map(len, errors.values())) >= MAX_ERRORS:
                     break
         if errors:
             raise ValidationError(errors)

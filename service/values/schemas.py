@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
 
-from service.values.fields import Cursor, Field, Limit, camel_case
+from service.values.fields import MAX_ERRORS, Cursor, Field, Limit, camel_case
 
-# A response lists at most MAX_ERRORS errors, of which MAX_HINTS have a hint. Of a name that the
-# client sent, it repeats at most MAX_ECHO characters.
-MAX_ERRORS, MAX_HINTS, MAX_ECHO = 100, 20, 100
+# Of the errors that a response lists, at most MAX_HINTS have a hint. Of a name that the client
+# sent, it repeats at most MAX_ECHO characters.
+MAX_HINTS, MAX_ECHO = 20, 100
 # Suggest a known name from this similarity (0 to 1) on. At 0.6, "sort" would suggest "cursor".
 NEAR = 0.65
 
