@@ -173,7 +173,7 @@ class Extras:
         """Return the names of the requests that this OpenAPI document describes."""
         paths, schemas = document["paths"], document["components"]["schemas"]
         parameters = [
-            policy.get("name") for policy in paths["/api/tasks"]["get"].get("parameters", ())
+            parameter.get("name") for parameter in paths["/api/tasks"]["get"].get("parameters", ())
         ]
         new_id = schemas["TaskInput"]["properties"].get("id", {"readOnly": True})
         found = {
