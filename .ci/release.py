@@ -192,6 +192,10 @@ def release(version, tested):
     write_version(version)
     run(*INSTALL)
     run(BIN / "pytest", "-q", "tests/releases/test_releases.py", "--record", version)
+    for path in RELEASES.glob("*/*"):
+        # Of older releases, git keeps all other files.
+        if path.parent.name != version and path.name != "commit":
+            path.unlink()
     affected = (
         "tests/releases",
         "tests/test_distributions.py",
@@ -200,7 +204,7 @@ def release(version, tested):
     )
     rules = "tests/commands/test_migration_rules.py"
     run(BIN / "pytest", "-q", *affected, rules)
-    run("git", "add", *VERSIONS, *EXAMPLES, "CHANGELOG.md", RELEASES / version)
+    run("git", "add", *VERSIONS, *EXAMPLES, "CHANGELOG.md", RELEASES)
     run("git", "commit", "--quiet", "-m", f"Release {version}\n\n.ci/run has passed on {tested}.")
     commit = output("git", "rev-parse", "HEAD")
     build_twice(commit)

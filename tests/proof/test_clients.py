@@ -24,7 +24,7 @@ from typing import NamedTuple
 import pytest
 from support.openapi_check import document
 from support.project import PROJECT, run, start
-from support.releases import read_json, releases
+from support.releases import read_bytes, read_json, releases
 
 pytestmark = pytest.mark.proof
 
@@ -79,7 +79,8 @@ def published(request, service, tmp_path_factory):
     if archive.returncode:
         pytest.skip(f"the history lacks {commit}, the commit of {release.name}: git fetch --tags")
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-    with serving_files(release) as url:
+    (folder / "openapi.json").write_bytes(read_bytes(release, "openapi.json"))
+    with serving_files(folder) as url:
         yield published_in(folder, url)
 
 

@@ -6,7 +6,7 @@ import re
 import psycopg
 from support import policy
 from support.project import PROJECT, output
-from support.releases import FOLDER, for_each_release, read_json
+from support.releases import FOLDER, for_each_release, read_bytes, read_json
 
 from service.commands.migrate import migrate
 from service.settings import Settings
@@ -49,7 +49,7 @@ def test_released_migrations_never_change(release, record):
 @for_each_release
 def test_a_released_schema_becomes_the_schema_of_a_new_database(release, empty, database_url, dump):
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute((release / "schema.sql").read_bytes())
+        connection.execute(read_bytes(release, "schema.sql"))
         old = dict(connection.execute(COLUMNS).fetchall())
         connection.cursor().executemany(
             "INSERT INTO schema_migrations (name, sha256, release) VALUES (%s, %s, %s)",
@@ -76,6 +76,6 @@ def test_settings_metrics_log_lines_commands_and_their_json_keep_their_names(rel
 
 @for_each_release
 def test_load_reads_the_export_of_a_release(release, export):
-    text = (release / "export.jsonl").read_bytes()
+    text = read_bytes(release, "export.jsonl")
     old, new = (list(map(json.loads, lines.splitlines())) for lines in (text, export(text)))
     expect_none(policy.of_lines(old, new))
