@@ -401,6 +401,34 @@ def test_a_reset_survives_a_deadlock_with_a_transaction_that_still_runs(service,
     assert titles(call("GET", "/tasks")) == []
 
 
+def test_operations_of_the_control_url_that_come_at_the_same_time_take_turns(service, call):
+    operations = {
+        "reset": {},
+        "snapshot": {},
+        "clock": {"now": "2031-01-01T00:00:00Z"},
+        "plan": {"name": "Pro"},
+        "load": {"type": "task", "title": "Write"},
+        "tokens": {"user": "member"},
+        "webhooks": {"url": f"{service.control_url}/receiver"},
+        "rotate": {},
+        "deliver": {},
+        "duplicate": {},
+    }
+
+    def send(path):
+        url = f"{service.control_url}/{path}"
+        return path, http.request("POST", url, json=operations[path]).status
+
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            answers = {*threads.map(send, [*operations, "reset", "reset"] * 12)}
+    finally:
+        http.request("POST", f"{service.control_url}/forget-snapshot", json={})
+    assert answers == {(path, 200) for path in operations}
+    service.reset()
+    assert titles(call("GET", "/tasks")) == []
+
+
 def test_events_of_simultaneous_requests_are_received_before_the_responses(service, call):
     with ThreadPoolExecutor(16) as threads:
         created = [threads.submit(call, "POST", "/tasks", json=TASK) for _ in range(32)]

@@ -6,9 +6,11 @@ The line that the command prints contains the URL.
 import io
 import os
 import signal
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import NamedTuple
+from functools import partial, wraps
+from threading import Lock
+from typing import NamedTuple, ParamSpec
 from urllib.parse import urlsplit
 
 import click
@@ -66,6 +68,8 @@ class Double:
         self.app, self.initial, self.pid = app, initial, pid
         self.settings: Settings = app.config["SETTINGS"]
         self.faults, self.journal = Faults(), Journal()
+        # Held by an operation of the control URL while it writes.
+        self.turn = Lock()
         app.before_request(self.faults.meet)
         app.after_request(self.journal.record)
         app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]
@@ -124,7 +128,22 @@ def reply_json(**members: object) -> Response:
     return reply(to_json(members))
 
 
+P = ParamSpec("P")
+
+
+def alone(view: Callable[P, Response]) -> Callable[P, Response]:
+    """Let the operation wait until no other one writes: two resets would both set the clock."""
+
+    @wraps(view)
+    def wait(*args: P.args, **values: P.kwargs) -> Response:
+        with double().turn:
+            return view(*args, **values)
+
+    return wait
+
+
 @control.post("/reset")
+@alone
 def reset() -> Response:
     """Remove everything and restore the snapshot, or the initial state if there is none"""
     double().faults.clear()
@@ -138,6 +157,7 @@ def reset() -> Response:
 
 
 @control.post("/snapshot")
+@alone
 def snapshot() -> Response:
     """Keep a copy of all rows; from now on, a reset restores this copy"""
     db.execute("double/save")
@@ -146,6 +166,7 @@ def snapshot() -> Response:
 
 
 @control.post("/forget-snapshot")
+@alone
 def forget_snapshot() -> Response:
     """Let a reset restore the initial state again"""
     double().snapshot_secret = None
@@ -162,6 +183,7 @@ def stop() -> Response:
 
 
 @control.post("/load")
+@alone
 def load() -> Response:
     """Load JSON Lines; a line without a workspace or a user gets the owner's"""
     lines = read_bytes(current_request()).split(b"\n")
@@ -211,6 +233,7 @@ class Plan(NamedTuple):
 
 @control.post("/plan")
 @arguments(PlanChange())
+@alone
 def change_plan(change: Values) -> Response:
     """Put the owner's workspace on a plan, and change the limits of that plan"""
     plan = db.row(Plan, "double/plan", workspace_id=double().initial.user.workspace.id, **change)
@@ -232,6 +255,7 @@ def get_clock() -> Response:
 
 @control.post("/clock")
 @arguments(TimeToSet())
+@alone
 def set_clock(clock: Values) -> Response:
     """Set the clock of the service, and delete what the worker would delete at that time"""
     now = db.row(Now, "double/set_clock", at=clock["now"]).now
@@ -262,6 +286,7 @@ def add_fault(fault: Values) -> Response:
 
 @control.post("/tokens")
 @arguments(NewCredential())
+@alone
 def create_token(token: Values) -> Response:
     known = double().initial.users.get(token["user"])
     email = known.email if known else token["user"]
@@ -287,6 +312,7 @@ def create_token(token: Values) -> Response:
 
 @control.post("/webhooks")
 @arguments(NewReceiver())
+@alone
 def create_webhook(webhook: Values) -> Response:
     """Send the events of the owner's workspace to another receiver as well"""
     try:
@@ -311,6 +337,7 @@ def owners_webhook() -> dict[str, object]:
 
 
 @control.post("/rotate")
+@alone
 def rotate() -> Response:
     """Give the owner's webhook a new secret, with which the receiver verifies from now on"""
     key = double().settings.require_webhook_key()
@@ -331,9 +358,11 @@ def ping() -> Response:
 @control.post("/deliver")
 def deliver() -> Response:
     """Attempt the waiting deliveries before they are due; after a failure the webhook backs off"""
-    db.execute("double/make_due")
-    if double().newest_first:
-        db.execute("double/newest_first")
+    # Not while it posts: a receiver may call the control URL.
+    with double().turn:
+        db.execute("double/make_due")
+        if double().newest_first:
+            db.execute("double/newest_first")
     db.release()
     return reply_json(attempts=double().deliver())
 
@@ -341,7 +370,8 @@ def deliver() -> Response:
 @control.post("/duplicate")
 def duplicate() -> Response:
     """Deliver all delivered events again"""
-    db.execute("double/duplicate")
+    with double().turn:
+        db.execute("double/duplicate")
     db.release()
     return reply_json(attempts=double().deliver())
 
