@@ -25,12 +25,16 @@ def forget(*prefixes: str) -> list[str]:
 def listen(port: int, option: str = "--port") -> socket.socket:
     """Open a socket that listens on the port; raises ClickException if the port is taken."""
     try:
+        # A socket can listen on an interface that is down, where nobody reaches it. To connect a
+        # UDP socket sends nothing, and fails without a way to the address.
+        with socket.socket(type=socket.SOCK_DGRAM) as probe:
+            probe.connect(("127.0.0.1", port or 1))
         return socket.create_server(("127.0.0.1", port), backlog=2048)
     except OSError as error:
-        if error.errno == errno.EADDRNOTAVAIL:
+        if error.errno in (errno.EADDRNOTAVAIL, errno.ENETUNREACH):
             raise click.ClickException(
-                "this machine has no address 127.0.0.1: bring its loopback interface up, with"
-                " ip link set lo up or ip address add 127.0.0.1/8 dev lo"
+                "the loopback interface of this machine is down, or has no address 127.0.0.1: run"
+                " ip link set lo up, or ip address add 127.0.0.1/8 dev lo"
             ) from None
         raise click.ClickException(
             f"port {port}: {os.strerror(error.errno or 0)}; choose another with {option}"
