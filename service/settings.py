@@ -262,7 +262,7 @@ class Settings:
         "hours without a successful delivery after which a failing webhook is disabled",
     )
     webhook_keep: int = setting(
-        "168",
+        "216",
         integer(1, 8760),
         "hours for which finished deliveries, and events for disabled webhooks or polling"
         " clients, are kept",

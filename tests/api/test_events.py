@@ -454,6 +454,15 @@ def test_events_older_than_webhook_keep_are_pruned_and_cursors_before_them_get_4
     assert count(connection, "event_cursors", f"position < {middle.partition('.')[0]}") == 0
 
 
+def test_a_client_that_polls_once_a_week_misses_no_event(app, alice, connection):
+    cursor = begin(alice)
+    alice.post("/tasks", {"title": "Old"})
+    connection.execute("UPDATE events SET created_at = now() - interval '8 days'")
+    connection.execute("UPDATE feeds SET read_at = now() - interval '8 days'")
+    Worker(app.config["SETTINGS"]).run_once(deliver=False)
+    assert [event["data"]["title"] for event in read(alice, cursor)[0]] == ["Old"]
+
+
 def test_an_event_is_kept_while_an_earlier_event_may_still_be_committed(
     alice, charlie, cast, connection, database_url
 ):

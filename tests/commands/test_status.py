@@ -110,7 +110,7 @@ def test_if_all_is_well_status_exits_with_0_and_prints_no_problem_in_text_and_js
     (worker,) = [item for item in document["processes"] if item["program"] == "worker"]
     assert (worker["process"], worker["connections"]) == ("host7:4711", 1)
     assert {item["kind"]: item["keptSeconds"] for item in document["oldest"]} == {
-        "event": 168 * 3600,
+        "event": 216 * 3600,
         "idempotency key": 24 * 3600,
         "usage": 48 * 3600,
     }
@@ -217,9 +217,9 @@ def test_a_problem_is_printed_on_a_line_and_status_exits_with_1(cli):
             r"the oldest idempotency key is 26 h old, and should have been pruned after 24 h",
         ),
         (
-            "UPDATE events SET created_at = now() - interval '8 days 2 hours';"
-            "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '8 days'",
-            r"the oldest event is 194 h old, and should have been pruned after 168 h",
+            "UPDATE events SET created_at = now() - interval '10 days 2 hours';"
+            "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '10 days'",
+            r"the oldest event is 242 h old, and should have been pruned after 216 h",
         ),
     ],
 )

@@ -20,9 +20,9 @@ def old_delivery(cast, connection, receiver):
     """Insert a delivery that is old enough to be pruned, and one that is due."""
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
-    connection.execute("UPDATE events SET created_at = now() - interval '9 days'")
+    connection.execute("UPDATE events SET created_at = now() - interval '11 days'")
     connection.execute(
-        "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '8 days'"
+        "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '10 days'"
         " WHERE id = (SELECT min(id::text)::uuid FROM deliveries)"
     )
 

@@ -45,11 +45,11 @@ def test_events_are_pruned_after_webhook_keep(worker, cast, connection, end, lef
     announce(connection, cast["acme"], 3)
     connection.execute(end)
     worker().run_once()
-    finished(connection, days=6, hours=23)
+    finished(connection, days=8, hours=23)
     worker().run_once()
     assert counts(connection) == left
-    finished(connection, days=7, seconds=1)
-    worker(WEBHOOK_KEEP="169").run_once()
+    finished(connection, days=9, seconds=1)
+    worker(WEBHOOK_KEEP="217").run_once()
     assert counts(connection) == left
     worker().run_once()
     assert counts(connection) == (0, 0, 0)
@@ -62,7 +62,7 @@ def test_pruning_keeps_an_event_until_webhook_keep_has_passed_since_its_last_del
     other = subscribe(connection, cast["acme"], other_receiver.url)
     announce(connection, cast["acme"])
     worker().run_once()
-    finished(connection, days=8)
+    finished(connection, days=10)
     connection.execute(
         "UPDATE deliveries SET state = %s, finished_at = now() - %s::interval, due_at = 'infinity'"
         " WHERE webhook_id = %s",
@@ -71,7 +71,7 @@ def test_pruning_keeps_an_event_until_webhook_keep_has_passed_since_its_last_del
     worker().run_once()
     assert counts(connection) == (1, 2, 2)
     connection.execute("UPDATE deliveries SET state = 'failed'")
-    finished(connection, days=8)
+    finished(connection, days=10)
     worker().run_once()
     assert counts(connection) == (0, 0, 0)
 
@@ -79,10 +79,10 @@ def test_pruning_keeps_an_event_until_webhook_keep_has_passed_since_its_last_del
 def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 1500)
     connection.execute("UPDATE deliveries SET state = 'failed'")
-    finished(connection, days=8)
+    finished(connection, days=10)
     analyze(connection)
     pruning = worker()
-    batch = pruning.row(Pruned, "worker/prune_events", keep=168, after="")
+    batch = pruning.row(Pruned, "worker/prune_events", keep=216, after="")
     assert batch.deleted == 1000
     assert counts(connection) == (500, 500, 0)
     assert pruning.run_once() == 0
@@ -94,16 +94,16 @@ def test_younger_events_are_pruned_even_if_older_ones_have_to_stay(
 ):
     slow = subscribe(connection, cast["acme"], receiver.url, backoff_until="infinity")
     announce(connection, cast["acme"], 2500)
-    finished(connection, days=9)
+    finished(connection, days=11)
     connection.execute("UPDATE webhooks SET events = '{meeting.created}'")
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET state = 'failed' WHERE webhook_id <> %s", (slow,))
     connection.execute(
-        "UPDATE deliveries SET finished_at = now() - interval '8 days' WHERE state = 'failed'"
+        "UPDATE deliveries SET finished_at = now() - interval '10 days' WHERE state = 'failed'"
     )
     connection.execute(
-        "UPDATE events SET created_at = now() - interval '8 days'"
+        "UPDATE events SET created_at = now() - interval '10 days'"
         " WHERE created_at > now() - interval '1 day'"
     )
     analyze(connection)
@@ -120,7 +120,7 @@ def test_pruning_goes_on_with_other_tables_after_it_failed_for_one(
     worker, alice, connection, caplog, announced
 ):
     worker().run_once()
-    finished(connection, days=8)
+    finished(connection, days=10)
     alice.get("/tasks")
     connection.execute("UPDATE usage SET day_started_at = now() - interval '49 hours'")
     with (
