@@ -1,6 +1,6 @@
 # Commands for contributors. `make setup` installs all tools in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proof faults lint lock bench release
+.PHONY: help setup run test nightly lint lock bench release
 
 BIN := .venv/bin
 
@@ -17,11 +17,8 @@ run: ## run the service with PostgreSQL and demo data, reloading what changes
 test: ## run the tests
 	$(BIN)/pytest
 
-proof: ## run the long tests, such as fuzzing, generated clients and hostile bytes
-	$(BIN)/pytest -m proof -n 2 --dist loadfile --no-loadscope-reorder
-
-faults: ## kill, freeze and cut off processes under load, and print measurements
-	$(BIN)/pytest -m faults
+nightly: ## run the long tests that .ci/run leaves out; STEPS="fuzz faults" runs these two
+	.ci/nightly $(STEPS)
 
 lint: ## check style, formatting and types
 	$(BIN)/ruff check .

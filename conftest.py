@@ -70,6 +70,8 @@ def pytest_collection_modifyitems(items):
             missing.append("the package speedups")
         if missing:
             item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
+        if os.geteuid() != 0 and (root := item.get_closest_marker("root")):
+            item.add_marker(pytest.mark.skip(reason=f"only root {root.args[0]}"))
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -4,8 +4,8 @@ CONTRIBUTING.md, *Release*, says what a release freezes. This program changes no
 checks have passed. It ends with a commit, the files in dist/, and a printed command that makes the
 tag and pushes both; if it fails, it takes back what it wrote.
 
-RELEASE_RUN names the command that must succeed first, by default .ci/run. Only the test of this
-program sets it, because .ci/run takes half an hour.
+.ci/nightly must have passed on the commit already. RELEASE_RUN names the command that must succeed
+first, by default .ci/run; only the test of this program sets it.
 """
 
 import gzip
@@ -74,6 +74,9 @@ def check(version):
     entries = re.search(r"(?ms)^## \[Unreleased\]\n(.*?)(?=^## |\Z)", read("CHANGELOG.md"))
     if not entries or not re.search(r"(?m)^- ", entries[1]):
         sys.exit("Error: CHANGELOG.md has no entry below ## [Unreleased], so what is released?")
+    passed = output("git", "for-each-ref", "--format=%(objectname)", "refs/nightly/passed")
+    if passed != output("git", "rev-parse", "HEAD"):
+        sys.exit("Error: .ci/nightly has not passed on this commit: run it first.")
 
 
 def next_patch(version):

@@ -172,3 +172,12 @@ def test_a_checkout_that_is_not_installed_knows_its_version(copied):
     show = [sys.executable, "-S", "-c", "from service.version import version; print(version())"]
     ran = subprocess.run(show, cwd=copied, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == version()
+
+
+def test_only_one_property_reads_the_setting_speedups():
+    """So SPEEDUPS=off runs the same code as a checkout without the package, which .ci/run tests."""
+    for path in PROJECT.glob("service/**/*.py"):
+        found = re.findall(r"\bsettings\.speedups\b", path.read_text())
+        assert not found, f"{path} reads settings.speedups: use settings.uses_speedups"
+    class_of_settings = PROJECT.joinpath("service/settings.py").read_text()
+    assert re.findall(r"\bself\.speedups\b", class_of_settings) == ["self.speedups"]

@@ -115,7 +115,7 @@ def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_s
 
 
 @pytest.mark.nodatabase
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a folder and lose the right")
+@pytest.mark.root("can enter a folder and lose the right")
 def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
     """For example, an operator in /root starts it with a wrapper that changes the user."""
     os.chown(tmp_path, 65534, 65534)

@@ -33,7 +33,7 @@ from service.devkit import postgres as embedded
 
 pytestmark = pytest.mark.nodatabase
 proof = pytest.mark.proof
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
+as_root = pytest.mark.root("runs PostgreSQL as another user")
 
 
 def open_folder():
