@@ -44,8 +44,9 @@ from service.database.statements import STATEMENTS
 from service.values import fields
 
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
-# The views that take If-Match.
+# The writes that take If-Match and If-None-Match, and the reads that take If-Match.
 CONDITIONAL = views_of("PATCH", "DELETE", kinds=("versioned", "live"))
+TAGGED = views_of("GET", kinds=("versioned", "live"))
 
 
 @pytest.fixture
@@ -317,6 +318,69 @@ def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_ver
     headers = {"If-Match": f'"999", W/{current}'}
     assert client.send(view.method, path, json=body, headers=headers).status_code in (200, 204)
     assert acme.everything() != before
+
+
+@by_name(CONDITIONAL)
+def test_a_write_with_if_none_match_succeeds_only_if_the_header_does_not_match(
+    silent_app, acme, connection, cast, insert_into, view
+):
+    client = session(silent_app, "alice")
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    (path,) = own_paths(view, client, acme)
+    current = client.get(path).headers["ETag"]
+    before = acme.everything()
+    for tag, match, header in (
+        ("*", {}, "If-None-Match"),
+        (current, {}, "If-None-Match"),
+        (f'"999", W/{current}', {"If-Match": current}, "If-None-Match"),
+        (current, {"If-Match": "*"}, "If-None-Match"),
+        # RFC 9110, section 13.2.2: If-Match comes first.
+        (current, {"If-Match": '"999"'}, "If-Match"),
+        ('"999"', {"If-Match": '"999"'}, "If-Match"),
+    ):
+        headers = {"If-None-Match": tag, **match}
+        response = client.send(view.method, path, json=body, headers=headers)
+        assert error_message(response, 412).startswith(f"{header}: "), f"see {view.files}"
+        assert response.headers["ETag"] == current
+    assert acme.everything() == before
+    headers = {"If-None-Match": '"998", W/"999"', "If-Match": f'"999", {current}'}
+    assert client.send(view.method, path, json=body, headers=headers).status_code in (200, 204)
+    assert acme.everything() != before
+
+
+@by_name(TAGGED)
+def test_a_read_with_if_match_succeeds_only_if_the_header_names_the_current_version(
+    owner, acme, view
+):
+    (path,) = own_paths(view, owner, acme)
+    shown = owner.get(path)
+    current = shown.headers["ETag"]
+    known = {"If-None-Match": current}
+    for tag in ('"999"', f'"0{current[1:]}', '"998", W/"999"', "!"):
+        for headers in ({"If-Match": tag}, {"If-Match": tag, **known}):
+            refused = owner.get(path, headers=headers)
+            assert error_message(refused, 412).startswith("If-Match: ")
+            assert refused.headers["ETag"] == current
+            assert refused.get_json()["current"] == shown.get_json()
+            head = owner.send("HEAD", path, headers=headers)
+            assert (head.status_code, head.headers["ETag"], head.data) == (412, current, b"")
+    for tag in ("*", current, f'"999", W/{current}'):
+        assert owner.get(path, headers={"If-Match": tag}).data == shown.data
+        for method in ("GET", "HEAD"):
+            response = owner.send(method, path, headers={"If-Match": tag, **known})
+            # The members of a live object change without a new version.
+            assert response.status_code == (200 if view.documented.kind == "live" else 304)
+
+
+@by_name(views_of("POST", kinds=("versioned", "live")))
+def test_a_request_that_creates_an_object_reads_no_precondition(
+    silent_app, acme, connection, cast, insert_into, view
+):
+    client = session(silent_app, "alice")
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    headers = {"If-Match": '"999"', "If-None-Match": "*"}
+    response = client.send(view.method, view.path(), json=body, headers=headers)
+    assert response.status_code == 201, response.get_json()
 
 
 @by_name(CONDITIONAL)

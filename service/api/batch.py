@@ -32,7 +32,7 @@ from service.http.errors import (
 )
 from service.http.requests import Values, arguments
 from service.http.responses import Changed, Created, reply, require_match, response
-from service.http.safe_writes import idempotent
+from service.http.safe_writes import ANY_VERSION, idempotent, only
 from service.values import fields, schemas
 from service.values.schemas import FieldError
 
@@ -272,8 +272,8 @@ def attempts(
             raise http_error("subtasks_too_large")
         return []
 
-    def versions(item: Values) -> list[int] | None:
-        return [item["version"]] if item.get("version") else None
+    def versions(item: Values) -> str:
+        return only([item["version"]]) if item.get("version") else ANY_VERSION
 
     runs: dict[str, tuple[list[Values], Callable[[Any], list[Created | Changed]]]] = {
         "create": (creates, create),

@@ -19,6 +19,7 @@ from service.http.responses import (
     One,
     headers_of_created,
     reply,
+    reply_one,
     reply_secret,
     require_match,
     response,
@@ -152,7 +153,7 @@ def get_webhook(id: str) -> Response:
     change it.
     """
     webhook = require_webhook(db.row_or_none(One, "webhooks/get", id=id))
-    return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
+    return reply_one(webhook, live=True)
 
 
 @webhooks.patch("/webhooks/<id:id>")

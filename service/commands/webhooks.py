@@ -18,6 +18,7 @@ from service.commands.base import (
 )
 from service.commands.workspaces import find_workspace
 from service.database.statements import IdRow
+from service.http.safe_writes import ANY_VERSION
 from service.values.fields import Timestamp, camel_case, uuid_or_nil
 from service.webhooks import secrets
 from service.webhooks.rows import BY_OPERATOR, ListedWebhook, MatchedWebhook, Redelivered
@@ -141,7 +142,7 @@ def enable(id: str) -> None:
 
 
 def set_enabled(id: str, enabled: bool) -> str:
-    change = {"enabled": enabled, "changes": "{}", "reason": BY_OPERATOR, "versions": None}
+    change = {"enabled": enabled, "changes": "{}", "reason": BY_OPERATOR, "versions": ANY_VERSION}
     absent = f"there is no webhook {id}"
     return one_row(MatchedWebhook, "webhooks/update", absent, **values_of(id), **change).id
 

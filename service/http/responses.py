@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from flask import Response
+from flask import Request, Response
 
 from service.database.db import current_application, current_request, current_state
 from service.http.errors import MESSAGES, VersionMismatch, etag
@@ -56,7 +56,7 @@ class Created(NamedTuple):
 class Changed(NamedTuple):
     """The row of an object after a PATCH.
 
-    If ``If-Match`` names only other versions, ``matched`` is false, nothing has changed, and
+    If the preconditions do not allow its version, ``matched`` is false, nothing has changed, and
     ``body`` is the current object.
     ``event_id`` is null if nothing has changed, or if no webhook subscribes.
     """
@@ -137,18 +137,30 @@ def without_cursor(query: bytes) -> str:
 
 
 def reply_one(
-    one: One | Created | Changed, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
+    one: One | Created | Changed,
+    status: int = 200,
+    headers: Mapping[str, str] = NO_HEADERS,
+    *,
+    live: bool = False,
 ) -> Response:
-    """Answer with one object and its ETag, or with 304 if the client has this version."""
+    """Answer with one object and its ETag, or with 304 if the client has this version.
+
+    A GET raises 412 if ``If-Match`` names only other versions; it never returns 304 for a ``live``
+    object. The statement of a write has checked the preconditions.
+    """
     request = current_request()
     headers = {**headers, "ETag": etag(one.version)}
-    if (
-        "HTTP_IF_NONE_MATCH" in request.environ
-        and request.method in ("GET", "HEAD")
-        and request.if_none_match.contains_weak(str(one.version))
-    ):
-        return reply(None, 304, headers)
+    if request.method in ("GET", "HEAD"):
+        require_match(not if_match_fails(request, one.version), one.version, one.body)
+        known = not live and "HTTP_IF_NONE_MATCH" in request.environ
+        if known and request.if_none_match.contains_weak(str(one.version)):
+            return reply(None, 304, headers)
     return reply(one.body, status, headers)
+
+
+def if_match_fails(request: Request, version: int) -> bool:
+    """Return whether the request has ``If-Match``, and the header does not name this version."""
+    return "HTTP_IF_MATCH" in request.environ and not request.if_match.contains_weak(str(version))
 
 
 def reply_created(created: Created, path: str) -> Response:
@@ -170,7 +182,10 @@ def require_match(matched: bool, version: int, current: bytes | None) -> None:
     not match.
     """
     if not matched:
-        error = VersionMismatch(MESSAGES["precondition"][1].format(version=version))
+        # RFC 9110, section 13.2.2: If-Match comes first.
+        fails = if_match_fails(current_request(), version)
+        name = "precondition" if fails else "refused_version"
+        error = VersionMismatch(MESSAGES[name][1].format(version=version))
         error.version = version
         error.current = current or b"null"
         raise error

@@ -1,16 +1,18 @@
-"""Safe writes: Idempotency-Key prevents double writes, If-Match prevents lost updates.
+"""Safe writes: Idempotency-Key prevents double writes, preconditions prevent lost updates.
 
 Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from hashlib import sha256
+from itertools import pairwise
 from typing import NamedTuple
 
 from flask import Request, Response
+from werkzeug.datastructures import ETags
 
 from service.database import db
 from service.database.db import current_request, current_state
@@ -23,6 +25,9 @@ KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 # The form of the tags that etag() writes. Tags are compared character by character, so the tag "01"
 # does not match "1".
 VERSION_TAG = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+# As int4multirange, which is the type of the parameter ``versions`` of statements.
+ANY_VERSION, NO_VERSION = "{(,)}", "{}"
 
 # The stored headers; all other headers describe the current request.
 REPLAYED_HEADERS = ("Location", "ETag")
@@ -116,16 +121,35 @@ def replay(stored: StoredResponse, status: int) -> Response:
     return reply(stored.body or None, status, headers)
 
 
-def expected_versions() -> list[int] | None:
-    """Read the versions that ``If-Match`` allows, as a parameter of statements; None allows all.
+def expected_versions() -> str:
+    """Read the versions that ``If-Match`` and ``If-None-Match`` allow, as an int4multirange.
 
-    RFC 9110 requires strong comparison, but proxies that compress responses (nginx, Cloudflare)
-    make tags weak. This service accepts weak tags as well, because its versions name a state of the
-    resource and not the bytes of a response. A tag that this service cannot have made matches no
-    version.
+    RFC 9110 requires strong comparison for If-Match, but proxies that compress responses (nginx,
+    Cloudflare) make tags weak. This service accepts weak tags as well, because its versions name a
+    state of the resource and not the bytes of a response. A tag that this service cannot have made
+    matches no version.
     """
     request = current_request()
-    if "HTTP_IF_MATCH" not in request.environ or request.if_match.star_tag:
+    wanted = named(request.if_match) if "HTTP_IF_MATCH" in request.environ else None
+    refused = named(request.if_none_match) if "HTTP_IF_NONE_MATCH" in request.environ else set()
+    if refused is None:
+        return NO_VERSION
+    if wanted is not None:
+        return only(wanted - refused)
+    # The ranges between the refused versions. PostgreSQL drops an empty range, such as (3,4).
+    ends = ["", *map(str, sorted(refused)), ""]
+    return "{" + ",".join(f"({low},{high})" for low, high in pairwise(ends)) + "}"
+
+
+def named(tags: ETags) -> set[int] | None:
+    """Return the versions that the tags name, or None for ``*``, which means any version."""
+    if tags.star_tag:
         return None
-    tags = request.if_match.as_set(include_weak=True)
-    return [int(tag) for tag in tags if tag and VERSION_TAG.fullmatch(tag)]
+    return {
+        int(tag) for tag in tags.as_set(include_weak=True) if tag and VERSION_TAG.fullmatch(tag)
+    }
+
+
+def only(versions: Iterable[int]) -> str:
+    """Return an int4multirange of these versions."""
+    return "{" + ",".join(f"[{version},{version}]" for version in versions) + "}"

@@ -163,17 +163,14 @@ class Operation:
 
     def request_headers(self) -> list[str]:
         """List the request headers that change the effect of the operation."""
-        if self.method == "GET":
-            return [
-                *self.workspace_header(),
-                *(["If-None-Match"] if self.documented.kind == "versioned" else []),
-            ]
-        changes = self.method != "POST" and self.documented.kind in ("versioned", "live")
-        return [
-            *self.workspace_header(),
-            *(["Idempotency-Key"] if self.idempotent else []),
-            *(["If-Match"] if changes else []),
-        ]
+        headers = self.workspace_header()
+        if self.idempotent:
+            headers.append("Idempotency-Key")
+        if self.method != "POST" and self.documented.kind in ("versioned", "live"):
+            headers.append("If-Match")
+            if self.method != "GET" or self.documented.kind == "versioned":
+                headers.append("If-None-Match")
+        return headers
 
     def workspace_header(self) -> list[str]:
         """Name the header, unless the view does not read it."""
@@ -212,8 +209,8 @@ class Operation:
         return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
     def not_modified(self) -> dict[str, JSON]:
-        """Describe the response 304; returns nothing unless the operation reads If-None-Match."""
-        if "If-None-Match" not in self.request_headers():
+        """Describe the response 304; returns nothing unless a GET reads If-None-Match."""
+        if self.method != "GET" or "If-None-Match" not in self.request_headers():
             return {}
         headers = refer("headers", *self.common_headers(), "ETag")
         return {"304": {"description": "You have the current version", "headers": headers}}

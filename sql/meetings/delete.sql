@@ -3,10 +3,10 @@ WITH target AS MATERIALIZED (
     SELECT meeting.workspace_id,
            meeting.id,
            meeting.version,
-           (%(versions)s::integer[] IS NULL
-            OR meeting.version = ANY (%(versions)s::integer[])) AS matched,
+           meeting.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN meeting.version <> ALL (%(versions)s::integer[]) THEN meeting_details(meeting)
+               WHEN NOT meeting.version <@ %(versions)s::int4multirange
+               THEN meeting_details(meeting)
            END AS current
       FROM meetings AS meeting
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member

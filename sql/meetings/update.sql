@@ -1,11 +1,10 @@
 -- Change the fields that the parameter names, and announce the change. If no value changes, write
 -- nothing.
--- The statement locks the row first, so that it compares If-Match with the current version.
+-- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH locked AS MATERIALIZED (
     SELECT meeting AS before,
            jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,
-           (%(versions)s::integer[] IS NULL
-            OR meeting.version = ANY (%(versions)s::integer[])) AS matched
+           meeting.version <@ %(versions)s::int4multirange AS matched
       FROM meetings AS meeting
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
         ON member.workspace_id = meeting.workspace_id

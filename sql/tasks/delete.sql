@@ -7,9 +7,8 @@
 WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,
-           (%(versions)s::integer[] IS NULL
-            OR task.version = ANY (%(versions)s::integer[])) AS matched,
-           CASE WHEN task.version <> ALL (%(versions)s::integer[]) THEN task_json(task) END
+           task.version <@ %(versions)s::int4multirange AS matched,
+           CASE WHEN NOT task.version <@ %(versions)s::int4multirange THEN task_json(task) END
            AS current,
            CASE WHEN EXISTS (
                     SELECT

@@ -1,6 +1,6 @@
 -- Change the fields that the parameter names, and announce the change. If no value changes, write
 -- nothing.
--- The statement locks the row first, so that it compares If-Match with the current version.
+-- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH assignee AS MATERIALIZED (
     -- Users and members come before tasks in the order of locks.
     SELECT member.user_id
@@ -13,8 +13,7 @@ WITH assignee AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT task AS before,
            jsonb_populate_record(task, %(changes)s::jsonb) AS after,
-           (%(versions)s::integer[] IS NULL
-            OR task.version = ANY (%(versions)s::integer[])) AS matched
+           task.version <@ %(versions)s::int4multirange AS matched
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid

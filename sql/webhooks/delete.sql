@@ -3,10 +3,9 @@
 WITH locked AS MATERIALIZED (
     SELECT webhook.id,
            webhook.version,
-           (%(versions)s::integer[] IS NULL
-            OR webhook.version = ANY (%(versions)s::integer[])) AS matched,
+           webhook.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN webhook.version <> ALL (%(versions)s::integer[])
+               WHEN NOT webhook.version <@ %(versions)s::int4multirange
                THEN row_to_json(show_webhook(webhook))
            END AS current
       FROM webhooks AS webhook

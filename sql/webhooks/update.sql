@@ -1,12 +1,11 @@
 -- Change the URL and the events, if the parameter names them, and enable or disable a webhook.
 -- A webhook that is enabled or gets a new URL is no longer failing, and its waiting deliveries
 -- become due now.
--- The statement locks the row first, so that it compares If-Match with the current version.
+-- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,
-           (%(versions)s::integer[] IS NULL
-            OR webhook.version = ANY (%(versions)s::integer[])) AS matched
+           webhook.version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = %(id)s::uuid

@@ -1,12 +1,11 @@
 -- Change the fields that the parameter names, if the caller is an owner or an admin of the
 -- workspace.
--- The statement locks the row first, so that it compares If-Match with the current version.
+-- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH locked AS MATERIALIZED (
     SELECT workspace AS before,
            jsonb_populate_record(workspace, %(changes)s::jsonb) AS after,
            member.role IN ('owner', 'admin') AS permitted,
-           (%(versions)s::integer[] IS NULL
-            OR workspace.version = ANY (%(versions)s::integer[])) AS matched
+           workspace.version <@ %(versions)s::int4multirange AS matched
       FROM workspaces AS workspace
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
         ON member.workspace_id = workspace.id

@@ -331,15 +331,6 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in WRITES if name != "DELETE task"])
-def test_a_write_ignores_if_none_match_and_returns_the_changed_object(alice, ids, name):
-    path, body, _ = WRITES[name]
-    tags = {"If-None-Match": '"1", "2"'}
-    written = alice.send(name.split()[0], path.format(**ids), json=body, headers=tags)
-    assert written.status_code == (201 if name.startswith("POST") else 200)
-    assert written.get_json()["id"]
-
-
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("table", OBJECTS)
 def test_if_none_match_is_304_for_the_current_version(alice, ids, table, method):
@@ -391,6 +382,33 @@ def test_a_task_is_changed_or_deleted_only_if_if_match_names_its_current_version
         assert error_message(late, 412).endswith(f"its current version is {current}")
 
 
+# By the status of a write to version 2: the values of If-None-Match that lead to this status.
+REFUSED = {
+    412: ["*", '"2"', 'W/"2"', '"1", "2", "3"', '"3",W/"2"', '"foreign, with comma", "2"'],
+    200: [
+        '"1"', '"3"', 'W/"1", "3"', '"1", "3", "4", "999999999"', '"02"', '"2x"', '"*"', '""',
+        '"-2"', '"99999999999999999999"', "!",
+    ],
+}  # fmt: skip
+
+
+def test_a_task_is_not_changed_or_deleted_if_if_none_match_names_its_current_version(
+    alice, connection
+):
+    for status, offered in ((status, tag) for status, tags in REFUSED.items() for tag in tags):
+        headers = {"If-None-Match": offered}
+        task, other = (alice.post("/tasks", {"title": "Old"}).get_json()["id"] for _ in range(2))
+        for id in (task, other):
+            alice.patch(f"/tasks/{id}", {"title": "Older"})
+        before = row_of(connection, "tasks", task)
+        deleted = alice.delete(f"/tasks/{other}", headers=headers)
+        assert (offered, deleted.status_code) == (offered, 204 if status == 200 else 412)
+        changed = alice.patch(f"/tasks/{task}", {"title": "New"}, headers=headers)
+        current = 2 + (status == 200)
+        assert (changed.status_code, changed.headers["ETag"]) == (status, f'"{current}"')
+        assert (row_of(connection, "tasks", task) == before) is (status == 412)
+
+
 # Simultaneous changes
 
 FIELDS = {
@@ -419,13 +437,14 @@ def test_changes_of_two_fields_at_the_same_time_are_both_kept(
     assert count(connection, "events") == (2 if table in ("tasks", "meetings") else 0)
 
 
+@pytest.mark.parametrize("condition", [{"If-Match": '"1"'}, {"If-None-Match": '"2"'}], ids=str)
 @pytest.mark.parametrize(
     ("table", "method"),
     # No request deletes a workspace.
     [pair for pair in product(FIELDS, ("PATCH", "DELETE")) if pair != ("workspaces", "DELETE")],
 )
 def test_a_412_shows_the_change_that_the_request_has_waited_for(
-    alice, subscribed, together, table, method
+    alice, subscribed, together, table, method, condition
 ):
     object, changes, other = FIELDS[table]
     path = f"/{table}/{subscribed[object]}"
@@ -433,7 +452,7 @@ def test_a_412_shows_the_change_that_the_request_has_waited_for(
         table,
         subscribed[object],
         lambda: alice.patch(path, changes),
-        lambda: alice.send(method, path, json=other, headers={"If-Match": '"1"'}),
+        lambda: alice.send(method, path, json=other, headers=condition),
     )
     assert changed.status_code == 200
     assert error_message(refused, 412).endswith("its current version is 2")

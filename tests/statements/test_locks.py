@@ -65,7 +65,9 @@ def test_a_write_that_waited_for_another_one_compares_the_version_that_the_other
     else:
         id = workspace if table == "workspaces" else insert_into(table)
     changes = {"changes": "{}", "enabled": False, "reason": None, **managed(cast)}
-    (row,) = after(f"UPDATE {table} SET {CHANGES[table]}", name, id=id, versions=[1], **changes)
+    (row,) = after(
+        f"UPDATE {table} SET {CHANGES[table]}", name, id=id, versions="{[1,1]}", **changes
+    )
     assert (row["matched"], row["version"]) == (False, 2)
     new = f"SELECT FROM {table} WHERE {CHANGES[table]} AND version = 2"
     assert len(connection.execute(new).fetchall()) == 1
