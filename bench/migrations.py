@@ -104,6 +104,12 @@ class Stage:
         seconds = f"{ended - began:.1f}"
         return self.row(words, kind, seconds, began - MARGIN, ended + MARGIN, grown, wal)
 
+    def minute(self, words):
+        """Return the row of a minute without a migration."""
+        began = monotonic()
+        sleep(60)
+        return self.row(words, "", "", began, monotonic())
+
     def row(self, words, kind, seconds, began, ended, grown="", wal=""):
         """Return the row of the table for the requests that began within this time."""
         replies = self.load.between(began, ended)
@@ -216,12 +222,12 @@ def each_kind(tasks, rate, say):
         with load.running():
             # The clients begin, and the processes warm up.
             sleep(30)
-            began = monotonic()
-            sleep(60)
-            lines.append(stage.row("none, for a minute", "", "", began, monotonic()))
+            lines.append(stage.minute("none, for a minute"))
             lines.append(stage.measure("the command, without a migration"))
             for words, text in MIGRATIONS:
                 lines.append(stage.measure(words, text))
+                if text == BACKFILL:
+                    lines.append(stage.minute("none, for the minute after it"))
         found = conditions(url, average)
     click.echo("\n".join(lines) + "\n")
     return found

@@ -136,6 +136,12 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def on_a_terminal() -> bool:
+    """Return whether stderr is a terminal, which shows the progress of a command."""
+    # If the parent has closed stderr, sys.stderr is None.
+    return bool(sys.stderr and sys.stderr.isatty())
+
+
 @contextmanager
 def progress(
     label: str, length: int | None, *, shown: bool = True
@@ -144,8 +150,7 @@ def progress(
 
     The ``with`` statement yields a function; call it with the number of newly completed steps.
     """
-    # If the parent has closed stderr, sys.stderr is None.
-    if not (shown and sys.stderr and sys.stderr.isatty()):
+    if not (shown and on_a_terminal()):
         yield lambda _: None
         return
     with click.progressbar(

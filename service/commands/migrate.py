@@ -10,7 +10,8 @@ that requests continue meanwhile:
 ``-- migrate: in batches``
     One statement that changes at most a few thousand rows. It runs again and again, each time in
     its own transaction, until it changes or returns no row. A comment ``-- left: SELECT …`` gives
-    a query that counts the remaining rows, to show the progress.
+    a query that counts the remaining rows, to show the progress. At the end, ``VACUUM (ANALYZE)``
+    runs on each table that the statement changes.
 
 A run that ends early, for whatever reason, keeps what it has finished, and the next run continues
 from there.
@@ -28,7 +29,7 @@ from typing import NamedTuple, TypeVar
 import click
 import psycopg
 
-from service.commands.base import current_settings, progress
+from service.commands.base import current_settings, on_a_terminal, progress
 from service.database.pool import connect
 from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
@@ -66,11 +67,18 @@ class File:
         self.kind = kind[1].decode().strip() if kind else None
         # The query that counts the rows which a migration in batches has not changed yet.
         self.left = left[1] if left else None
+        self._announced = False
         if self.kind not in APPLY:
             raise click.ClickException(
                 f"{name}: the first line says '-- migrate: {self.kind}', but the ways to run are"
                 f" '{WITHOUT_TRANSACTION}' and '{IN_BATCHES}'"
             )
+
+    def begins(self) -> None:
+        """Say that the migration begins, once, unless a terminal shows the progress."""
+        if not (self._announced or on_a_terminal()):
+            _say(f"applying {self.name}" + (f" {self.kind}" if self.kind else ""))
+        self._announced = True
 
 
 class Migration(NamedTuple):
@@ -141,6 +149,8 @@ class Blocker(NamedTuple):
     pid: int
     # The process in words, with the statement that ends it.
     description: str
+    # If the process is another run of migrate: its host, process id and version.
+    run: str | None
 
 
 class Text(NamedTuple):
@@ -150,7 +160,8 @@ class Text(NamedTuple):
 def migrate(settings: Settings) -> list[str]:
     """Apply all pending migrations, and return their names.
 
-    Two parallel runs apply each file once: an advisory lock makes the second run wait.
+    Two parallel runs apply each file once: an advisory lock makes the second run wait, for as long
+    as the first one lives.
     """
     with connect(settings, "migrate") as connection:
         files = [File(name) for name in pending_migrations(connection)]
@@ -172,6 +183,7 @@ def _apply(connection: Connection, file: File, settings: Settings) -> bool:
         # Another process may have applied it since the first comparison.
         if file.name not in pending_migrations(connection):
             return False
+        file.begins()
         # libpq runs a script of many statements only without parameters.
         connection.execute(file.source)
         _record(connection, file)
@@ -188,27 +200,25 @@ def _apply_without_transaction(connection: Connection, file: File, settings: Set
     """
     if not _is_sole_run(connection, file, settings):
         return False
-    lock_timeout = f"{PATIENCE * 1000:.0f}ms"
-    connection.run("migrate/begin", {"lock_timeout": lock_timeout, "is_local": False})
-    watch = Watch(settings)
-    try:
-        with watch.over(connection):
-            # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT EXISTS
-            # would take it for a complete index, so drop it first.
-            text = file.source.decode()
-            for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
-                connection.execute(drop.text.encode())
-            connection.execute(file.source)
-    except psycopg.errors.LockNotAvailable:
-        raise click.ClickException(watch.gave_up()) from None
+    with _patiently(connection, settings):
+        # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT EXISTS
+        # would take it for a complete index, so drop it first.
+        text = file.source.decode()
+        for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
+            connection.execute(drop.text.encode())
+        connection.execute(file.source)
     _record(connection, file)
     return True
 
 
 def _apply_in_batches(connection: Connection, file: File, settings: Settings) -> bool:
-    """Run the only statement of a migration until it changes no row.
+    """Run the only statement of a migration until it changes no row, then vacuum its tables.
 
     Each run is followed by a pause of the same length, so that requests and autovacuum keep up.
+
+    The changed rows have made PostgreSQL forget which pages are visible to all transactions. Until
+    the tables are vacuumed, counting rows in an index reads each row of the table as well. With few
+    dead rows, autovacuum may not come for days.
     """
     if not _is_sole_run(connection, file, settings):
         return False
@@ -227,6 +237,10 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
                 break
             step(changed)
             sleep(monotonic() - began)
+    with _patiently(connection, settings), _warnings_said(connection):
+        text = file.source.decode()
+        for vacuum in connection.rows(Text, "migrate/vacuum", {"text": text}):
+            connection.execute(vacuum.text.encode())
     _record(connection, file)
     return True
 
@@ -261,7 +275,40 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
         connection.run("migrate/lock_session", {})
         return file.name in pending_migrations(connection)
 
-    return _when_unlocked(connection, settings, attempt)
+    is_pending = _when_unlocked(connection, settings, attempt)
+    if is_pending:
+        file.begins()
+    return is_pending
+
+
+@contextmanager
+def _patiently(connection: Connection, settings: Settings) -> Iterator[None]:
+    """Let the statements of the body wait up to PATIENCE seconds for a lock.
+
+    Raises ClickException if the time is not enough.
+    """
+    lock_timeout = f"{PATIENCE * 1000:.0f}ms"
+    connection.run("migrate/begin", {"lock_timeout": lock_timeout, "is_local": False})
+    watch = Watch(settings)
+    try:
+        with watch.over(connection):
+            yield
+    except psycopg.errors.LockNotAvailable:
+        raise click.ClickException(watch.gave_up()) from None
+
+
+@contextmanager
+def _warnings_said(connection: Connection) -> Iterator[None]:
+    """Print the warnings of PostgreSQL, such as ``permission denied to vacuum``."""
+
+    def say(diagnostic: psycopg.errors.Diagnostic) -> None:
+        _say(f"PostgreSQL warns: {diagnostic.message_primary}")
+
+    connection.add_notice_handler(say)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(say)
 
 
 def _when_unlocked(
@@ -269,8 +316,8 @@ def _when_unlocked(
 ) -> Result:
     """Run the attempt in a transaction, and repeat it until it gets its locks.
 
-    Raises ClickException after PATIENCE seconds. Between two attempts, the requests that queue
-    behind the migration proceed.
+    Raises ClickException after PATIENCE seconds, which do not count while another run of migrate
+    works. Between two attempts, the requests that queue behind the migration proceed.
     """
     end = monotonic() + PATIENCE
     watch = Watch(settings)
@@ -281,6 +328,8 @@ def _when_unlocked(
                 with watch.over(connection):
                     return attempt()
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            if watch.sees_only_runs:
+                end = monotonic() + PATIENCE
             if monotonic() > end:
                 raise click.ClickException(watch.gave_up()) from None
             sleep(PAUSE)
@@ -311,12 +360,19 @@ def _say(text: str) -> None:
 
 
 class Watch:
-    """Prints to stderr which processes a migration waits for, each time there is a new one."""
+    """Prints to stderr which processes a migration waits for, each time there is a new one.
+
+    Another run of migrate is named again after each PATIENCE seconds, and without the statement
+    that ends it: the other run is at work.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.seen = "a lock"
+        # Whether the migration waits for nothing but other runs of migrate.
+        self.sees_only_runs = False
         self._pids: set[int] = set()
+        self._said_at = 0.0
 
     def gave_up(self) -> str:
         return f"gave up after {PATIENCE} s: the migration waits for {self.seen}"
@@ -342,8 +398,13 @@ class Watch:
 
     def _notice(self, blockers: list[Blocker]) -> None:
         self.seen = " and ".join(blocker.description for blocker in blockers)
-        pids = {blocker.pid for blocker in blockers}
-        if not pids <= self._pids:
+        runs = [blocker.run for blocker in blockers if blocker.run]
+        self.sees_only_runs = len(runs) == len(blockers)
+        pids, now = {blocker.pid for blocker in blockers}, monotonic()
+        if self.sees_only_runs and now >= self._said_at + PATIENCE:
+            _say(f"another migrate is at work: {runs[0]}; this one waits until it has ended")
+            self._said_at = now
+        elif not (self.sees_only_runs or pids <= self._pids):
             _say(f"waiting for {self.seen}")
         self._pids |= pids
 

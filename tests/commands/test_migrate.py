@@ -22,7 +22,7 @@ from support.processes import wait_until
 from support.rows import TOKENS, restore_cast
 
 from service.__main__ import main
-from service.commands.migrate import BEHIND_BYTES, LOCK_TIMEOUT, PATIENCE, PAUSE
+from service.commands.migrate import BEHIND_BYTES, LOCK_TIMEOUT, PATIENCE, PAUSE, File
 from service.commands.migrate import migrate as run_migrate
 from service.database.statements import STATEMENTS, Statement, migrations
 from service.settings import Settings
@@ -41,8 +41,16 @@ def run(database_url, *options, **settings):
 def apply(database_url, *options):
     """Run the command in this process; require that it succeeds, and return its lines on stdout."""
     outcome = run(database_url, *options)
-    assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
-    return outcome.stdout.splitlines()
+    names = outcome.stdout.splitlines()
+    said = "".join(map(begins, names)) if not options else ""
+    assert (outcome.exit_code, outcome.stderr) == (0, said if names else UP_TO_DATE)
+    return names
+
+
+def begins(name):
+    """Return the line that says that a migration begins."""
+    kind = File(name).kind
+    return f"applying {name} {kind}\n" if kind else f"applying {name}\n"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The ways in which a migration can run: after each interruption, the next run continues."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,10 +12,11 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from support.processes import wait_until
-from support.rows import restore_cast
+from support.rows import grants, restore_cast
 
 from service.__main__ import main
 from service.commands.migrate import migrate
+from service.database.statements import STATEMENTS, Statement, migrations
 from service.settings import Settings
 
 # The migrations of a later release: one for each way to run.
@@ -36,6 +38,11 @@ UPDATE tasks
 )
 KINDS = COLUMN, INDEX, BACKFILL
 NAMES = [name for name, _ in KINDS]
+BEGIN = [
+    "applying 9001-column\n",
+    "applying 9002-index without a transaction\n",
+    "applying 9003-backfill in batches\n",
+]
 TASKS = 35
 
 # Finds the process that runs the statement of a migration.
@@ -63,12 +70,14 @@ def watcher(empty):
 
 @pytest.fixture
 def run(copied, empty):
-    """Return a function that starts ``migrate`` of a later release as a process."""
+    """Yield a function that starts ``migrate`` of a later release as a process."""
     for name, source in KINDS:
         (copied / f"sql/schema/{name}.sql").write_bytes(source)
 
+    started = []
+
     def start():
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "service", "migrate"],
             cwd=copied,
             env={**os.environ, "DATABASE_URL": empty},
@@ -79,8 +88,14 @@ def run(copied, empty):
             # SIGINT, as they should; these runs must get both.
             preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in SIGNALS[:3]],
         )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    # A test that fails may leave a run behind.
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 def finish(process):
@@ -103,7 +118,7 @@ def index_is_valid(watcher):
 def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watcher):
     known = "SELECT id, version, updated_at FROM tasks ORDER BY id"
     before = watcher.execute(known).fetchall()
-    assert finish(run()) == (0, NAMES, "")
+    assert finish(run()) == (0, NAMES, "".join(BEGIN))
     # For clients the objects have not changed: an ETag and a copy of a task stay valid.
     assert watcher.execute(known).fetchall() == before
     assert index_is_valid(watcher)
@@ -112,6 +127,80 @@ def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watche
     transactions = watcher.execute("SELECT count(DISTINCT xmin::text) FROM tasks").fetchone()
     assert transactions == (4,)
     assert finish(run()) == (0, [], "nothing to do: the schema is up to date\n")
+
+
+def test_without_a_terminal_migrate_says_that_a_migration_begins_before_it_ends(
+    run, watcher, copied, empty
+):
+    """A log of a pipeline would otherwise show nothing until all migrations are applied."""
+    with blocked(BACKFILL[0], run, watcher, copied, empty) as process:
+        assert process.stderr.readline() == BEGIN[-1]
+        assert process.poll() is None
+    assert finish(process)[:2] == (0, [BACKFILL[0]])
+
+
+def test_after_a_migration_in_batches_an_index_shows_how_many_rows_there_are_without_the_table(
+    run, watcher
+):
+    """The batches have made PostgreSQL forget which pages are visible to all transactions."""
+    watcher.execute("VACUUM tasks")
+    assert finish(run())[0] == 0
+    watcher.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
+    plan = "EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM tasks WHERE workspace_id IS NOT NULL"
+    lines = [line.strip() for (line,) in watcher.execute(plan).fetchall()]
+    assert "Heap Fetches: 0" in lines, lines
+
+
+def test_a_second_run_waits_as_long_as_the_first_one_works_and_does_not_say_how_to_end_it(
+    run, watcher, copied, empty, monkeypatch, capsys
+):
+    for name, value in (("PATIENCE", 0.1), ("PAUSE", 0.1), ("WATCH_INTERVAL", 0.05)):
+        monkeypatch.setattr(f"service.commands.migrate.{name}", value)
+    monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "200ms")
+    names = [*migrations(), *NAMES]
+    monkeypatch.setattr("service.commands.migrate.migrations", lambda: names)
+    for name, source in KINDS:
+        monkeypatch.setitem(STATEMENTS, f"schema/{name}", Statement(source))
+    with (
+        ThreadPoolExecutor(1) as threads,
+        blocked(BACKFILL[0], run, watcher, copied, empty) as first,
+    ):
+        second = threads.submit(migrate, Settings.read({"DATABASE_URL": empty}))
+        said = ""
+
+        def has_waited_for_more_than_its_patience():
+            nonlocal said
+            said += capsys.readouterr().err
+            return said.count("another migrate is at work: ") > 2
+
+        wait_until(has_waited_for_more_than_its_patience, first)
+        assert not second.done()
+        line = rf"another migrate is at work: \S+:{first.pid} \(\S+\); this one waits until"
+        assert all(re.match(line, each) for each in said.splitlines()), said
+        assert "pg_terminate_backend" not in said
+    assert finish(first)[:2] == (0, [BACKFILL[0]])
+    assert second.result(60) == []
+
+
+def test_a_role_that_does_not_own_the_table_migrates_in_batches_and_is_told_that_nobody_vacuumed(
+    stranger, other, monkeypatch
+):
+    role, url = stranger
+    name, source = (
+        "9003-names",
+        b"""-- migrate: in batches
+UPDATE plans SET per_minute = 7 WHERE per_minute <> 7""",
+    )
+    names = [*migrations(), name]
+    monkeypatch.setattr("service.commands.migrate.migrations", lambda: names)
+    monkeypatch.setitem(STATEMENTS, f"schema/{name}", Statement(source))
+    with psycopg.connect(other, autocommit=True) as owner:
+        owner.execute(grants(owner.info.dbname, role))
+        owner.execute(f"GRANT INSERT ON schema_migrations TO {role}")
+        ran = CliRunner().invoke(main, ["migrate"], env={"DATABASE_URL": url})
+        assert (ran.exit_code, ran.stdout) == (0, f"{name}\n")
+        assert 'PostgreSQL warns: permission denied to vacuum "plans", skipping it\n' in ran.stderr
+        assert owner.execute("SELECT DISTINCT per_minute FROM plans").fetchall() == [(7,)]
 
 
 def test_two_runs_at_the_same_time_apply_a_migration_of_each_kind_once(run, watcher):
@@ -176,7 +265,8 @@ def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_o
     if name == BACKFILL[0]:
         assert estimates(watcher) == [(1, 20), (None, TASKS - 20)]
     status, names, err = finish(run())
-    assert (status, names[-1], err) == (0, NAMES[-1], "")
+    assert (status, names[-1]) == (0, NAMES[-1])
+    assert err.endswith(BEGIN[-1])
     assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
 
 
