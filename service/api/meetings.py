@@ -97,8 +97,8 @@ class MeetingFilter(schemas.PageQuery):
     only_workspace_id = fields.Id(
         data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
     )
-    starts_from = fields.DayOrTimestamp(data_key="from", load_default=None, description=FROM)
-    starts_before = fields.DayOrTimestamp(data_key="to", load_default=None, description=TO)
+    starts_from = fields.Bound(data_key="from", load_default=None, description=FROM)
+    starts_before = fields.Bound(data_key="to", load_default=None, description=TO)
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)
 

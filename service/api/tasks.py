@@ -101,16 +101,16 @@ class TaskFilter(schemas.PageQuery):
         fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
     parent_id = fields.Id(words=("none",), load_default=None, description=PARENT_FILTER)
-    due_after = fields.DayOrTimestamp(
+    due_after = fields.Bound(
         load_default=None, description=f"Only tasks due at this time or later{DAY}"
     )
-    due_before = fields.DayOrTimestamp(
+    due_before = fields.Bound(
         load_default=None, description=f"Only tasks due before this time{DAY}"
     )
-    completed_after = fields.DayOrTimestamp(
+    completed_after = fields.Bound(
         load_default=None, description=f"Only tasks completed at this time or later{DAY}"
     )
-    completed_before = fields.DayOrTimestamp(
+    completed_before = fields.Bound(
         load_default=None, description=f"Only tasks completed before this time{DAY}"
     )
     q = fields.Words(load_default=None, description=SEARCH)

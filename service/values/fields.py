@@ -8,7 +8,7 @@ camelCase in JSON and snake_case in Python and SQL.
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
@@ -18,6 +18,8 @@ from marshmallow import Schema, ValidationError, fields
 # A response lists at most this many invalid fields.
 MAX_ERRORS = 100
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
+
+MILLISECOND = timedelta(milliseconds=1)
 
 # No row has this id. It replaces a malformed id, so that the response is the same 404 as for an
 # unknown id.
@@ -434,6 +436,27 @@ class DayOrTimestamp(Timestamp):
     def _convert(self, value: object) -> object:
         timestamp = self._moment(value)
         return value if Day.matches(value) else timestamp.isoformat()
+
+
+class Bound(DayOrTimestamp):
+    """The bound of a filter in a query, loaded as text and rounded up to milliseconds.
+
+    Stored timestamps have milliseconds. So the rounded bound selects the same rows as the exact
+    one, whether or not the filter includes the bound itself.
+    """
+
+    default_error_messages = {
+        "plus": "must not have a space before its offset; in a URL, write + as %2B"
+    }
+    beyond_milliseconds = re.compile(r"[.,][0-9]{3}[0-9]*[1-9]", re.ASCII)
+
+    def _moment(self, value: object) -> datetime:
+        text = str(value)
+        if " " in text and self.well_formed.fullmatch(text.replace(" ", "+")):
+            raise self.make_error("plus")
+        moment = super()._moment(value)
+        # At the end of 9998, the result is in 9999: no stored timestamp is later.
+        return moment + MILLISECOND if self.beyond_milliseconds.search(text) else moment
 
 
 class Timezone(Text):
