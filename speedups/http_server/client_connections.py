@@ -86,29 +86,32 @@ class ClientConnections(dict[int, ClientConnection]):
 
     A thread works on a connection while it holds the connection's lock, and gives the lock up with
     ``release`` or ``drop``. Before a thread gets the lock, another thread may have closed the
-    connection.
+    connection, and a new connection may have its number. An event of the old connection does not
+    harm the new one.
     """
 
     def __init__(self, poller: epoll) -> None:
         super().__init__()
         self.poller = poller
+        # Held by a thread while it uses the number of a socket. Otherwise another thread could
+        # close the socket meanwhile, and the system could give its number to a new connection.
+        self.lock = Lock()
 
     def add(self, conn: ClientConnection) -> None:
         """Add a new connection. The poller watches it after ``release``."""
         self.poller.register(conn.number, 0)
-        self[conn.number] = conn
+        with self.lock:
+            self[conn.number] = conn
 
     def release(self, conn: ClientConnection) -> None:
         """Release the connection until an event of its state occurs."""
-        events = conn.state.events
         conn.lock.release()
-        # From here on another thread may close the connection, and a new connection may even get
-        # its number. An extra event does not harm that connection.
-        try:
-            self.poller.modify(conn.number, events)
-        except OSError:
-            if self.get(conn.number) is conn:
-                raise
+        # From here on another thread may work on the connection. It may already have closed it, or
+        # have released it in another state.
+        with self.lock:
+            events = conn.state.events
+            if events and self.get(conn.number) is conn:
+                self.poller.modify(conn.number, events)
 
     def drop(self, conn: ClientConnection) -> None:
         """Close the connection and keep its lock. A second call does nothing."""
@@ -120,10 +123,11 @@ class ClientConnections(dict[int, ClientConnection]):
             with suppress(OSError):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             conn.unsent.clear()
-        conn.sock.close()
-        # A new connection may already have this number.
-        if self.get(conn.number) is conn:
-            self.pop(conn.number, None)
+        with self.lock:
+            conn.sock.close()
+            # After a second call, a new connection may already have this number.
+            if self.get(conn.number) is conn:
+                self.pop(conn.number)
 
     def claim(self, conn: ClientConnection, state: State, since: float) -> bool:
         """Take the lock of a connection; return False if it has left this state since then.

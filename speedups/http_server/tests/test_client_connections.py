@@ -3,16 +3,20 @@
 Both ends of each connection are sockets of this process.
 """
 
+import os
 import socket
-from select import EPOLLIN, epoll
-from threading import Lock
+import struct
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from select import EPOLLIN, EPOLLOUT, epoll
+from threading import Lock, Thread, current_thread
 
 import pytest
-from support.processes import receive_all
+from support.processes import receive_all, wait_until
 
 from speedups.http_server.client_connections import (
     MAX_UNSENT_IN_KERNEL,
     READABLE,
+    WRITABLE,
     ClientConnection,
     ClientConnections,
     State,
@@ -20,20 +24,58 @@ from speedups.http_server.client_connections import (
 from speedups.http_server.request_reader import RequestReader
 
 READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, float("inf"))
+FLUSHING = State(WRITABLE, 30)
+
+
+class AskedLock:
+    """A lock that knows which threads have asked for it."""
+
+    def __init__(self):
+        self.lock, self.askers = Lock(), set()
+
+    def __enter__(self):
+        self.askers.add(current_thread())
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
 
 
 class Clients(ClientConnections):
-    """Connections whose clients are in this process; ``clients`` has the clients' sockets."""
+    """Connections whose clients are in this process; ``clients`` has the clients' sockets.
+
+    ``before`` has functions that run before a method of the dictionary or of the poller, once. Each
+    does what another thread could do then.
+    """
 
     def __init__(self, poller):
-        super().__init__(poller)
+        super().__init__(self)
+        self.epoll = poller
+        self.register, self.poll = poller.register, poller.poll
+        self.lock, self.before = AskedLock(), {}
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.clients = []
 
-    def connect(self, state=READING, *, address="127.0.0.1", age=0):
-        client = socket.create_connection(self.listener.getsockname(), timeout=60)
+    def pop(self, *arguments):
+        self.before.pop("pop", int)()
+        return super().pop(*arguments)
+
+    def modify(self, number, events):
+        self.before.pop("modify", int)()
+        self.epoll.modify(number, events)
+
+    def connect(self, state=READING, *, address="127.0.0.1", age=0, number=None):
+        """Connect a client. The connection gets the number, if one is given and it is free."""
+        with socket.create_connection(self.listener.getsockname(), timeout=60) as low:
+            # The client must not have the number itself.
+            client = socket.socket(fileno=fcntl(low, F_DUPFD_CLOEXEC, 500))
+        client.settimeout(60)
         self.clients.append(client)
         sock, _ = self.listener.accept()
+        if number is not None and not is_open(number):
+            os.dup2(sock.fileno(), number, inheritable=False)
+            sock.close()
+            sock = socket.socket(fileno=number)
         conn = ClientConnection(sock, (address, 1), RequestReader({}, 1000), state)
         conn.since -= age
         conn.client = client
@@ -44,6 +86,14 @@ class Clients(ClientConnections):
     def close(self):
         for sock in (self.listener, *self.clients, *(conn.sock for conn in self.values())):
             sock.close()
+
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -68,6 +118,21 @@ class RacedLock:
         self.lock.release()
 
 
+class ReleasedLock:
+    """A lock that is held. After it is released, it does what another thread could do then."""
+
+    def __init__(self, meanwhile):
+        self.release = meanwhile
+
+
+def in_another_thread(connections, act):
+    """Run the act in a thread until it ends, or until it asks for the lock of the connections."""
+    thread = Thread(target=act, daemon=True)
+    thread.start()
+    wait_until(lambda: thread in connections.lock.askers or not thread.is_alive())
+    return thread
+
+
 def test_an_event_belongs_to_one_thread_until_that_thread_releases_the_connection(connections):
     conn = connections.connect()
     conn.client.sendall(b"a")
@@ -87,6 +152,73 @@ def test_a_connection_whose_state_has_changed_is_not_claimed_and_is_watched_agai
         assert not connections.claim(conn, state, since)
         assert connections.poller.poll(10)
     assert connections.claim(conn, IDLE, conn.since)
+
+
+def test_a_new_connection_stays_while_two_threads_close_an_old_one_with_its_number(connections):
+    """Two threads may close a connection: one of them believes that the other has failed."""
+    old = connections.connect()
+    new, threads = [], []
+
+    def close_and_accept():
+        connections.drop(old)
+        new.append(connections.connect(number=old.number))
+
+    connections.before["pop"] = lambda: threads.append(
+        in_another_thread(connections, close_and_accept)
+    )
+    connections.drop(old)
+    threads[0].join()
+    assert list(connections.values()) == new
+    assert new[0].number == old.number
+    new[0].client.sendall(b"a")
+    assert connections.poll(10) == [(new[0].number, EPOLLIN)]
+
+
+def test_a_thread_that_releases_a_connection_does_not_disarm_a_new_one_with_its_number(connections):
+    """Another thread closes the connection before the poller watches it."""
+
+    def replace(old):
+        connections.drop(old)
+        new.append(connections.connect(FLUSHING, number=old.number))
+
+    new = []
+    old = connections.connect()
+    old.lock = ReleasedLock(lambda: replace(old))
+    connections.release(old)
+    assert new[0].number == old.number
+    assert connections.poll(10) == [(new[0].number, EPOLLOUT)]
+
+    new, threads = [], []
+    old = connections.connect()
+    assert connections.claim(old, old.state, old.since)
+    connections.before["modify"] = lambda: threads.append(
+        in_another_thread(connections, lambda: replace(old))
+    )
+    connections.release(old)
+    threads[0].join()
+    assert new[0].number == old.number
+    assert connections.poll(10) == [(new[0].number, EPOLLOUT)]
+
+
+def test_the_poller_watches_a_connection_in_the_state_of_the_thread_that_had_it_last(connections):
+    """Another thread takes the connection before the poller watches it."""
+    conn = connections.connect()
+
+    def go_on():
+        conn.lock = Lock()
+        conn.lock.acquire()
+        conn.enter(FLUSHING)
+        connections.release(conn)
+
+    conn.lock = ReleasedLock(go_on)
+    connections.release(conn)
+    assert connections.poll(10) == [(conn.number, EPOLLOUT)]
+
+    conn.lock = ReleasedLock(lambda: conn.enter(COMPLETE))
+    connections.release(conn)
+    conn.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    conn.client.close()
+    assert connections.poll(0.1) == []
 
 
 def test_a_connection_is_overdue_only_after_the_time_limit_of_its_state(connections):
