@@ -1,8 +1,10 @@
-"""Loads queries and bodies without marshmallow's hooks and validators.
+"""Loads valid bodies field by field, without marshmallow's loop over all fields of a schema.
 
-The resources of the service have only one hook, which drops read-only members, and no validators.
+The resources of the service have only one hook, which drops read-only members. marshmallow loads
+the bodies of a schema with another hook, so no check of a schema is skipped.
 
-Relies on ``Field.deserialize`` doing all of the work for one field, as marshmallow documents it.
+Relies on ``Field.deserialize`` doing all of the work for one field, as marshmallow documents it,
+and on ``Schema._hooks``, which marshmallow does not document.
 """
 
 from collections.abc import Callable
@@ -13,14 +15,35 @@ from marshmallow import Schema, ValidationError, missing
 
 from service.database.db import current_request
 from service.http.requests import View, parse_query, read_object
-from service.values.fields import Items, SomeOf
+from service.values.fields import Converter, Items, SomeOf
 from service.values.schemas import Query, Resource
 
 Values = dict[str, Any]
 
 
+def is_plain(schema: Schema) -> bool:
+    """Return whether a ``Loader`` loads the same values as marshmallow.
+
+    The schema is a resource that loads one object, without hooks of its own. Each field has its own
+    name, and converts a value without the other members of the body.
+    """
+    hooks = {name for found in schema._hooks.values() for name, *_ in found}
+    return (
+        hooks == {"ignore_read_only"}
+        and type(schema).ignore_read_only is Resource.ignore_read_only  # type: ignore[attr-defined]
+        and not schema.many
+        and all(
+            type(field)._deserialize is Converter._deserialize and field.attribute is None
+            for field in schema.load_fields.values()
+        )
+    )
+
+
 class Loader:
-    """Loads valid bodies of one schema; marshmallow loads all others, and raises their errors."""
+    """Loads valid bodies of a plain schema; marshmallow loads all others, and raises their errors.
+
+    A body with a read-only member counts as invalid here, so marshmallow drops or rejects it.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -83,9 +106,9 @@ def faster(view: View) -> View:
 
 
 def body(schema: Schema) -> Callable[[], Values]:
-    load = Loader(schema) if isinstance(schema, Resource) else schema.load
+    load = Loader(schema) if is_plain(schema) else schema.load
     for field in schema.load_fields.values():
-        if isinstance(field, Items) and isinstance(field.schema, Resource):
+        if isinstance(field, Items) and is_plain(field.schema):
             field.load = Loader(field.schema)
 
     def read() -> Values:
