@@ -33,7 +33,7 @@ def is_plain(schema: Schema) -> bool:
         and type(schema).ignore_read_only is Resource.ignore_read_only  # type: ignore[attr-defined]
         and not schema.many
         and all(
-            type(field)._deserialize is Converter._deserialize and field.attribute is None
+            isinstance(field, Converter) and field.attribute is None
             for field in schema.load_fields.values()
         )
     )
