@@ -1,4 +1,4 @@
-"""The filters by time of every list: fractions of milliseconds, the end of the range, and offsets."""
+"""The filters by time of every list: fractions of milliseconds, the end of the range, offsets."""
 
 from datetime import UTC, datetime, timedelta
 
