@@ -3,15 +3,20 @@
 import os
 import sys
 import threading
+from ast import literal_eval
 from collections import Counter
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 from support.processes import call, serving
 from support.project import blocks, run
 from support.rows import TOKENS, count
+
+from pytest_task_service import Service
 
 pytestmark = pytest.mark.proof
 
@@ -78,7 +83,12 @@ def program(tmp_path):
 
     def program(code, port, token=TOKENS["alice"]):
         (tmp_path / "program.py").write_text(code)
-        variables = {"URL": f"http://127.0.0.1:{port}", "TOKEN": token, "OUTBOX": "outbox.db"}
+        variables = {
+            "URL": f"http://127.0.0.1:{port}",
+            "TOKEN": token,
+            "OUTBOX": "outbox.db",
+            "PAUSE": "0",
+        }
         return run(
             sys.executable, "program.py", cwd=tmp_path, **{**os.environ, **variables}
         ).splitlines()
@@ -142,7 +152,7 @@ put("PATCH", "{path}", {{"title": "Mine"}}, version=1)
 put("PATCH", "{path}", {{"status": "done"}}, version=1)
 put("POST", "/api/tasks", {{"id": new_id(), "title": ""}})
 put("POST", "/api/tasks", {{"id": new_id(), "title": "Other"}})
-put("DELETE", "/api/tasks/{task["id"][::-1]}", version=1)
+put("PATCH", "/api/tasks/{task["id"][::-1]}", {{"title": "Nowhere"}}, version=1)
 """,
         service,
     )
@@ -153,6 +163,128 @@ put("DELETE", "/api/tasks/{task["id"][::-1]}", version=1)
     assert unknown[1:] == (None, "Task not found")
     assert titles(connection) == [("Bob's", "todo", 2, None), ("Other", "todo", 1, None)]
     assert program(SEND, service) == []
+
+
+@pytest.fixture
+def double(database_url):
+    """Yield a test double, whose clock and faults a test controls."""
+    double = Service.start(database=database_url)
+    try:
+        yield double
+    finally:
+        double.stop()
+
+
+# Sends the first change, and is killed when its response is lost.
+LOSE = """
+import outbox
+from urllib3 import PoolManager, exceptions
+outbox.http = PoolManager(retries=False)
+try:
+    outbox.send(print)
+except exceptions.ProtocolError:
+    print("lost")
+"""
+
+
+@pytest.fixture
+def late(double, program):
+    """Return a function that loses the first response, and sends what waits a day later."""
+
+    def late(put, meanwhile=lambda: None):
+        port = urlsplit(double.base_url).port
+        program(f"from outbox import put\n{put}", port, double.token)
+        double.fault("drop-after-commit")
+        assert program(LOSE, port, double.token) == ["lost"]
+        meanwhile()
+        # The key of the change is gone.
+        double.set_clock(double.now + timedelta(hours=25))
+        return program(SEND, port, double.token)
+
+    return late
+
+
+@pytest.fixture
+def now(double):
+    """Return a function that returns an object as it is now."""
+
+    def now(path):
+        port = urlsplit(double.base_url).port
+        return call(port, "GET", path, double.token)[1]
+
+    return now
+
+
+ID = "01a1f940-4ea4-7a9f-8e5b-2cb966349abb"
+TASK = f"/api/tasks/{ID}"
+
+
+def test_a_change_that_happened_a_day_ago_is_no_conflict_and_what_followed_happens_too(
+    double, late, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    change = {"title": "Plan the trip", "dueDate": "2036-12-01", "projectId": None}
+    told = late(
+        f"put('PATCH', {TASK!r}, {change}, version=1)\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
+    )
+    task = now(TASK)
+    assert told == []
+    assert [task[name] for name in ("title", "dueDay", "status", "version")] == [
+        "Plan the trip",
+        "2036-12-01",
+        "done",
+        3,
+    ]
+
+
+def test_what_followed_a_change_is_a_conflict_if_somebody_else_has_changed_the_object_since_then(
+    double, late, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    (told,) = late(
+        f"put('PATCH', {TASK!r}, {{'title': 'Plan the trip'}}, version=1)\n"
+        f"put('PATCH', {TASK!r}, {{'description': 'Mine'}}, version=1)\n",
+        lambda: call(port, "PATCH", TASK, double.member.token, {"description": "Theirs"}),
+    )
+    path, current, problem = literal_eval(told)
+    assert (path, current["description"], current["version"]) == (TASK, "Theirs", 3)
+    assert "current version is 3" in problem
+    assert now(TASK)["title"] == "Plan the trip"
+
+
+def test_an_object_that_was_deleted_a_day_ago_is_no_problem(double, late, now):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    assert late(f"put('DELETE', {TASK!r}, version=1)") == []
+    assert now(TASK)["status"] == 404
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_object_that_was_made_a_day_ago_is_no_problem_even_if_somebody_has_deleted_it(
+    double, late, now, deleted
+):
+    port = urlsplit(double.base_url).port
+
+    def meanwhile():
+        if deleted:
+            call(port, "DELETE", TASK, double.member.token)
+
+    told = late(
+        f"put('POST', '/api/tasks', {{'id': {ID!r}, 'title': 'Plan'}})\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n",
+        meanwhile,
+    )
+    assert (told, now(TASK)["status"]) == ([], "done")
+
+
+def test_a_response_that_is_not_json_is_no_answer(double, program, now):
+    port = urlsplit(double.base_url).port
+    program(PUT, port, double.token)
+    double.fault("garbled", times=2)
+    assert program(SEND, port, double.token) == []
+    assert [task["title"] for task in now("/api/tasks")["data"]] == ["x"]
+    assert len([sent for sent in double.requests if sent.method == "POST"]) == 3
 
 
 def test_what_cannot_be_sent_now_stays(service, program, connection):
