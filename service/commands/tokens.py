@@ -125,7 +125,8 @@ def new_session(email: str, days: int = SESSION_DAYS) -> str:
 @click.argument("email")
 @json_option
 def list_tokens(email: str, as_json: bool) -> None:
-    """List a user's API tokens and sessions, oldest first.
+    """List a user's API tokens and sessions, oldest first. The worker deletes them 90 days after
+    they have expired or were revoked.
 
     Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """

@@ -33,6 +33,7 @@ PRUNE = (
     "worker/prune_events",
     "worker/prune_feeds",
     "worker/prune_keys",
+    "worker/prune_tokens",
     "worker/prune_usage",
 )
 # A running worker gives up a table for this round after this many empty batches.

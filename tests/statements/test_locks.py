@@ -5,7 +5,7 @@ import uuid
 import psycopg
 import pytest
 from support.receivers import FINGERPRINT, announce, deliveries, subscribe
-from support.rows import insert, insert_member
+from support.rows import insert, insert_member, insert_token
 from support.statements import (
     SUCCESS,
     URL,
@@ -288,3 +288,16 @@ def test_a_worker_prunes_without_waiting_for_another_worker(
     impatient.rollback()
     other.rollback()
     assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
+
+
+def test_a_worker_does_not_wait_for_a_request_that_is_revoking_a_token(
+    connection, connect, impatient, cast
+):
+    old = insert_token(connection, cast["bob"], "old", expires="2020-01-01T00:00Z")
+    other = connect()
+    other.execute("UPDATE tokens SET revoked_at = now() WHERE id = %s", (old,))
+    (row,) = run(impatient, "worker/prune_tokens", after="")
+    assert row["deleted"] == 0
+    impatient.rollback()
+    other.rollback()
+    assert run(connection, "worker/prune_tokens", after="")[0]["deleted"] == 1

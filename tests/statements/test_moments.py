@@ -119,11 +119,13 @@ def test_a_row_is_still_kept_when_its_age_equals_its_retention_and_pruned_a_mome
     key = {"workspace_id": cast["acme"], "user_id": cast["alice"], "key": "k"}
     run(still, "idempotency/begin", **key, fingerprint=b"a")
     still.execute("INSERT INTO usage VALUES (%s, 'x', now(), 1, now(), 1, true)", (cast["acme"],))
+    still.execute("DELETE FROM tokens WHERE id <> (SELECT min(id::text)::uuid FROM tokens)")
     for microseconds, gone in ((0, 0), (1, 1)):
         more = timedelta(microseconds=microseconds)
         for table, column, age in (
             ("idempotency_keys", "created_at", timedelta(hours=24)),
             ("usage", "day_started_at", timedelta(days=2)),
+            ("tokens", "revoked_at", timedelta(days=90)),
             ("events", "created_at", timedelta(hours=73)),
             ("deliveries", "finished_at", timedelta(hours=72)),
         ):
@@ -138,7 +140,8 @@ def test_a_row_is_still_kept_when_its_age_equals_its_retention_and_pruned_a_mome
             still.execute("UPDATE events SET created_at = created_at + interval '1 hour'")
             (row,) = run(still, "worker/prune_events", keep=72, after="")
             assert row["deleted"] == gone
-        for name in ("worker/prune_keys", "worker/prune_usage", "worker/prune_events"):
+        for subject in ("keys", "usage", "tokens", "events"):
+            name = f"worker/prune_{subject}"
             (row,) = run(still, name, keep=72, after="")
             assert (row["deleted"], row["next"]) == (gone, None), name
 
