@@ -13,6 +13,7 @@ from support.processes import serving
 from support.project import blocks
 from support.rows import TOKENS, count
 
+from pytest_task_service import Service
 from service.settings import Settings
 
 PROGRAM, UPLOAD = blocks("docs/import.md", "python")
@@ -30,12 +31,36 @@ CSV = {
 }
 
 
-def convert(folder, program, *before):
+# One export has all of these: subtasks of two levels, tasks with the same text, a parent that is
+# not above its subtask, and dates as times and text.
+NESTED = {
+    "todoist": "TYPE,CONTENT,DESCRIPTION,PRIORITY,INDENT,AUTHOR,RESPONSIBLE,DATE\n"
+    "task,Move,,4,1,,,2026-12-24 17:00\ntask,Pack,,4,2,,,\ntask,Books,,4,3,,,Dec 24\n"
+    "note,A comment,,,,,,\ntask,Move,,4,1,,,\ntask,Pack,Soon,4,2,,,every day\n",
+    "asana": "Task ID,Name,Created At,Completed At,Due Date,Assignee Email,Notes,Parent task\n"
+    "1,Move,2026-01-02,,2026-12-24 17:00,,,\n2,Pack,2026-01-02,,,,,Move\n"
+    "3,Books,2026-01-02,,Dec 24,,,Pack\n4,Move,2026-01-02,,,,,\n"
+    "5,Pack,2026-01-02,,every day,,Soon,Move\n6,Lost,2026-01-02,,,,,Nowhere\n",
+}
+ACCOUNTS = {
+    "todoist": "6 rows, 5 tasks, 3 subtasks, 2 dates as text, 0 without their parent, 0 known,"
+    " 1 other rows\n",
+    "asana": "6 rows, 6 tasks, 3 subtasks, 2 dates as text, 1 without their parent, 0 known,"
+    " 0 other rows\n",
+}
+
+
+def run_convert(folder, program, text, *before):
     (folder / "convert.py").write_text(PROGRAM)
     command = [sys.executable, "convert.py", program, "acme", *before]
-    ran = subprocess.run(command, cwd=folder, input=CSV[program], capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout
+    given = {"cwd": folder, "input": text, "env": {**os.environ, "TZ": "Europe/Berlin"}}
+    ran = subprocess.run(command, capture_output=True, text=True, **given)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, ran.stderr
+
+
+def convert(folder, program, *before):
+    return run_convert(folder, program, CSV[program], *before)[0]
 
 
 @pytest.mark.parametrize("program", CSV)
@@ -63,24 +88,58 @@ def test_the_csv_of_another_program_is_imported_and_a_repetition_imports_nothing
     assert convert(tmp_path, program, "before") == ""
 
 
+def assert_nested(client):
+    """Every task of NESTED is there, below its parent, with its date."""
+    tasks = client.get("/tasks").get_json()["data"]
+    title = {task["id"]: task["title"] for task in tasks}
+    first = next(task for task in tasks if task["dueDate"])
+    below = {task["title"]: task for task in tasks if task["parentId"] == first["id"]}
+    assert (first["title"], first["dueDate"]) == ("Move", "2026-12-24T16:00:00.000Z")
+    # The subtask of a subtask is its sibling.
+    assert below.keys() == {"Pack", "Books"}
+    assert below["Books"]["description"] == "Date: Dec 24"
+    (other,) = [task for task in tasks if task["parentId"] and task["parentId"] != first["id"]]
+    assert (other["title"], title[other["parentId"]]) == ("Pack", "Move")
+    assert other["description"] == "Soon\n\nDate: every day"
+
+
+@pytest.mark.parametrize("program", NESTED)
+def test_subtasks_equal_texts_and_dates_are_imported_and_each_row_is_accounted_for(
+    alice, cli, connection, tmp_path, program
+):
+    lines, account = run_convert(tmp_path, program, NESTED[program])
+    assert account == ACCOUNTS[program]
+    assert cli("load", "-", input=lines).exit_code == 0
+    assert_nested(alice)
+    # A subtask that the other program has got since then is loaded below its parent.
+    connection.execute("DELETE FROM tasks WHERE title = 'Books'")
+    (tmp_path / "before").write_text(cli("workspace", "export", "acme").stdout)
+    lines, account = run_convert(tmp_path, program, NESTED[program], "before")
+    assert "1 tasks, 1 subtasks, 1 dates as text" in account
+    assert f"{count(connection, 'tasks')} known" in account
+    assert cli("load", "-", input=lines).exit_code == 0
+    assert_nested(alice)
+
+
+def run_upload(folder, url, token, lines):
+    (folder / "upload.py").write_text(UPLOAD)
+    variables = {"URL": url, "TOKEN": token, "PAUSE": "0"}
+    return subprocess.run(
+        [sys.executable, "upload.py"],
+        cwd=folder,
+        env={**os.environ, **variables},
+        input=lines,
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.fixture
 def upload(tmp_path, database_url):
     """Yield a function that runs upload.py with these lines, and returns its stderr."""
-    (tmp_path / "upload.py").write_text(UPLOAD)
     with serving(database_url) as server:
-        variables = {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
-
-        def upload(lines):
-            return subprocess.run(
-                [sys.executable, "upload.py"],
-                cwd=tmp_path,
-                env={**os.environ, **variables},
-                input=lines,
-                capture_output=True,
-                text=True,
-            )
-
-        yield upload
+        url = f"http://127.0.0.1:{server.port}"
+        yield lambda lines: run_upload(tmp_path, url, TOKENS["alice"], lines)
 
 
 @pytest.mark.parametrize("program", CSV)
@@ -99,6 +158,39 @@ def test_the_csv_of_another_program_is_imported_over_http(
     call = tasks["Call Ada"]
     assert (call["description"], call["dueDate"][:10]) == ("Soon", "2026-12-01")
     assert call["assigneeId"] == (cast["bob"] if program == "asana" else None)
+
+
+@pytest.mark.parametrize("program", NESTED)
+def test_subtasks_are_imported_over_http(alice, upload, tmp_path, program):
+    lines, _ = run_convert(tmp_path, program, NESTED[program])
+    assert upload(lines).returncode == 0
+    assert_nested(alice)
+
+
+def test_an_assignee_who_is_no_member_is_named(upload):
+    line = json.dumps({"id": str(UUID(int=1)), "title": "A", "assigneeId": "eve@example.com"})
+    refused = upload(line)
+    assert refused.returncode == 1
+    assert refused.stderr == "eve@example.com is not a member of the workspace\n"
+
+
+def test_an_upload_survives_responses_that_are_not_json_and_creates_each_task_once(
+    database_url, tmp_path
+):
+    double = Service.start(database=database_url)
+    try:
+        double.fault("garbled", times=4)
+        line = json.dumps({"id": str(UUID(int=1)), "title": "A"})
+        url = double.base_url.removesuffix("/api")
+        assert run_upload(tmp_path, url, double.token, line).returncode == 0
+        assert double.unmet_faults == []
+        double.fault("garbled", path="/api/tasks/batch")
+        line = json.dumps({"id": str(UUID(int=2)), "title": "B"})
+        assert run_upload(tmp_path, url, double.token, line).returncode == 0
+        (first, again) = [sent.status for sent in double.requests if sent.method == "POST"][-2:]
+        assert (first, again) == (200, 200)
+    finally:
+        double.stop()
 
 
 def test_an_import_over_http_sends_few_requests_and_a_repetition_continues_it(
