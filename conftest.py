@@ -3,15 +3,17 @@
 import os
 import resource
 import shutil
+import socket
 import sys
-import tempfile
+from contextlib import suppress
 from dataclasses import fields
 
-import psycopg
 import pytest
+from support.guard import start as start_guard
 from support.project import PROJECT
 from support.statements import new_database
 
+from service.devkit.children import end_with_parent
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings
 
@@ -26,6 +28,12 @@ if os.environ.get("SPEEDUPS") == "off":
 SPEEDUPS = Settings.read({}).uses_speedups
 # The folders in which all tests need the speedups.
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
+# Variables of pytest and its plugins that are read after the tests have been collected.
+READ_LATER = "PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT", "PYTEST_VERSION", "PYTEST_XDIST_"
+# The folder that the guard of this process removes.
+FOLDER = pytest.StashKey[str]()
+# The fixtures of services that all tests share.
+SHARED_SERVICES = {"app", "webhooks_app", "silent_app"}
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
@@ -34,6 +42,12 @@ def pytest_addoption(parser):
     group.addoption("--long", action="store_true", help="more rounds and longer outages")
     group = parser.getgroup("releases", "what tests/releases keeps")
     group.addoption("--record", metavar="VERSION", help="write what this release freezes")
+    group = parser.getgroup("steadiness", "whether tests depend on each other")
+    group.addoption(
+        "--cut-pools",
+        action="store_true",
+        help="run the tests that use a shared service, and end its connections before each test",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,8 +55,11 @@ def pytest_configure(config):
     """Remove settings of the service, of libpq and of Python servers that the shell has set.
 
     SPEEDUPS stays, because programs that tests start need it too. Also let the test double make its
-    database on the server that all tests use.
+    database on the server that all tests use, and occupy the service's default port, which may
+    belong to another program: no test can rely on it.
     """
+    with suppress(OSError):
+        config.add_cleanup(socket.create_server(("127.0.0.1", Settings.read({}).port)).close)
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
     settings = {field.name.upper() for field in fields(Settings)}
@@ -56,11 +73,37 @@ def pytest_configure(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
+    """Start the guard of a process that runs tests, and remove variables that pytest has read.
+
+    A pytest that a test starts must not get them. xdist reads its own variables later, and pytest
+    the one of tmp_path.
+    """
+    if getattr(session.config.option, "dist", "no") != "no":
+        # Other processes run the tests.
+        return
+    for name in [*os.environ]:
+        if name.startswith("PYTEST_") and not name.startswith(READ_LATER):
+            del os.environ[name]
+    if hasattr(session.config, "workerinput"):
+        # xdist would let this process run on for seconds.
+        end_with_parent()
+    guard, folder = start_guard()
+    session.config.stash[FOLDER] = folder
+    session.config.add_cleanup(guard.communicate)
+
+
+def pytest_collection_modifyitems(config, items):
     """Skip tests for which the speedups, a program or file descriptors are missing.
 
-    The reason of the skip names what is missing.
+    The reason of the skip names what is missing. With --cut-pools, also deselect the tests that use
+    no shared service.
     """
+    if config.option.cut_pools:
+        others = [item for item in items if not SHARED_SERVICES.intersection(item.fixturenames)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in {*others}]
     for item in items:
         marks = [*item.iter_markers("needs")]
         missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
@@ -102,7 +145,7 @@ def pytest_xdist_auto_num_workers(config):
 
 
 @pytest.fixture(scope="session")
-def database_url():
+def database_url(request):
     """Yield a new, migrated database on the server of TEST_DATABASE_URL or an embedded one."""
     server = os.environ.get("TEST_DATABASE_URL")
     if server:
@@ -110,12 +153,7 @@ def database_url():
         return
     from service.devkit import postgres as embedded
 
-    with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)
-        postgres = embedded.start(folder)
-        with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # Nobody needs the data after a crash of the machine, so do not wait for the disk.
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
+    # Nobody needs the data after a crash of the machine, so do not wait for the disk.
+    with embedded.Postgres(request.config.stash[FOLDER], durable=False) as postgres:
+        postgres.start()
         yield from new_database(postgres.get_uri())
-        postgres.cleanup()

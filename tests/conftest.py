@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
+from support.database import end_connections
 from support.http import Client
 from support.openapi_check import LOGIN_KEY
 from support.project import PROJECT
@@ -44,9 +45,11 @@ def granting(database_url):
     role, name = f"plain_{uuid.uuid4().hex[:12]}", conninfo_to_dict(database_url)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
-        connection.execute(grants(name, role))
-        yield role, make_conninfo(database_url, user=role, password=role)
-        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+        try:
+            connection.execute(grants(name, role))
+            yield role, make_conninfo(database_url, user=role, password=role)
+        finally:
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 @pytest.fixture
@@ -61,6 +64,13 @@ def plain_url(database_url):
         # The command status also needs this right, which another section of the page mentions.
         connection.execute(f"GRANT pg_read_all_stats TO {role}")
         connection.commit()
+        yield url
+
+
+@pytest.fixture
+def own_url(database_url):
+    """Yield the URL of a role that only this test uses, so it may end all connections of the role."""
+    with granting(database_url) as (_, url):
         yield url
 
 
@@ -153,6 +163,18 @@ def cast(request):
     if "nodatabase" in request.keywords:
         return None
     return restore_cast(request.getfixturevalue("connection"))
+
+
+@pytest.fixture(autouse=True)
+def cut_pools(request):
+    """With --cut-pools, end all connections of the shared services before the test.
+
+    A test that ends the connections of its own service must not make others fail, so a test that
+    uses a shared service must bear this.
+    """
+    if request.config.option.cut_pools:
+        plain_url = request.getfixturevalue("plain_url")
+        end_connections(request.getfixturevalue("connection"), plain_url)
 
 
 @pytest.fixture

@@ -367,7 +367,7 @@ def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--json", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
+        (["--json", "--port", "0", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
         (["--json", "--token", "0" * 201], "'--token': must have 16 to 200 of the characters"),
         (["--json", "--token", "short"], r"200 of the characters A-Z a-z 0-9 \. _ ~ \+ / = -$"),
         (["--json", "--data", "/tmp/x"], "dev --json --help.*No such option '?--data"),

@@ -1,6 +1,7 @@
 """status: the counters of all processes, and the corruption that processes have met."""
 
 import re
+import uuid
 from pathlib import Path
 
 import psycopg
@@ -8,6 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from support.commands import CommandRunner, rows
+from support.database import open_pool
 from support.http import Client
 from support.processes import get, serving
 from support.rows import TOKENS, restore_cast
@@ -40,12 +42,10 @@ def test_the_counters_include_requests_of_all_processes_even_of_processes_that_h
 
 
 def test_a_bucket_counts_each_request_that_took_at_most_its_time_and_counts_are_saved_when_due(
-    app, cli
+    build, cli
 ):
-    pool = app.extensions["pool"]
+    pool = open_pool(build())
     counters = pool.counters
-    pool.open()
-    counters.requests.clear()
     for seconds in (0.01, 0.02, 0.3, 7):
         counters.requests.append(("GET", "/api/tasks", 200, seconds, seconds / 2))
     with pool.connection() as connection:
@@ -74,10 +74,9 @@ def test_counts_that_cannot_be_saved_are_saved_later(other, start, cli):
         assert saved == [{"value": 1}]
 
 
-def test_requests_with_invented_methods_are_counted_in_one_series(app, cli):
-    pool = app.extensions["pool"]
-    pool.open()
-    pool.counters.requests.clear()
+def test_requests_with_invented_methods_are_counted_in_one_series(build, cli):
+    app = build()
+    pool = open_pool(app)
     for method in ("X1", "X2", "DELETE"):
         Client(app).send(method, "/nothing")
         Client(app).send(method, "/tasks")
@@ -93,7 +92,7 @@ def corrupted(request, other):
 
     The database is a fresh copy, of which PostgreSQL has no page in memory.
     """
-    copy = "corrupted"
+    copy = f"corrupted_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(other, autocommit=True) as connection:
         restore_cast(connection)
         (data,) = connection.execute("SHOW data_directory").fetchone()
@@ -108,8 +107,10 @@ def corrupted(request, other):
             file.seek(10 if request.param == "invalid page" else 24)
             file.write(b"\x55" * 8)
         server.execute(f"ALTER DATABASE {copy} SET ignore_checksum_failure = on")
-        yield make_conninfo(other, dbname=copy), request.param
-        server.execute(f"DROP DATABASE {copy} WITH (FORCE)")
+        try:
+            yield make_conninfo(other, dbname=copy), request.param
+        finally:
+            server.execute(f"DROP DATABASE {copy} WITH (FORCE)")
 
 
 def test_status_reports_corruption_for_an_hour_and_the_service_stays_ready(

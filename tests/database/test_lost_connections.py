@@ -19,14 +19,14 @@ from service.http.access_log import QUEUED
 TASK = {"title": "Write the report"}
 
 
-def test_no_request_fails_after_all_connections_were_terminated(build, connection):
-    app = build(web_threads=4)
+def test_no_request_fails_after_all_connections_were_terminated(own_url, build, connection):
+    app = build(web_threads=4, database_url=own_url)
     alice, pool = alice_at(app), open_pool(app)
     for concurrent in (False, True):
         # The pool opens all its connections.
         for used in [pool.getconn() for _ in range(4)]:
             pool.putconn(used)
-        assert end_connections(connection) >= 4
+        assert end_connections(connection, own_url) == 4
         if concurrent:
             with ThreadPoolExecutor(4) as threads:
                 responses = threads.map(lambda _: alice_at(app).post("/tasks", TASK), range(40))
@@ -37,12 +37,14 @@ def test_no_request_fails_after_all_connections_were_terminated(build, connectio
     assert count(connection, "tasks") == 40
 
 
-def test_an_idle_pool_replaces_all_its_connections_once_it_finds_a_broken_one(build, connection):
-    app = build(web_threads=3)
+def test_an_idle_pool_replaces_all_its_connections_once_it_finds_a_broken_one(
+    own_url, build, connection
+):
+    app = build(web_threads=3, database_url=own_url)
     pool = open_pool(app)
     for used in [pool.getconn() for _ in range(3)]:
         pool.putconn(used)
-    assert end_connections(connection) >= 3
+    assert end_connections(connection, own_url) == 3
     pool.check_idle()
     new = [pool.getconn() for _ in range(3)]
     assert [each.execute("SELECT 1").fetchone() for each in new] == [(1,)] * 3
@@ -78,16 +80,17 @@ def test_an_idle_pool_reconnects_without_a_request(build, proxy, monkeypatch):
 
 @pytest.mark.parametrize("end", ["termination", "timeout"])
 def test_a_request_that_loses_its_connection_or_runs_out_of_time_gets_503_and_writes_nothing(
-    build, connection, end
+    own_url, build, connection, end
 ):
-    app = build(web_threads=1, statement_timeout=0.2 if end == "timeout" else 10)
+    timeout = 0.2 if end == "timeout" else 10
+    app = build(web_threads=1, statement_timeout=timeout, database_url=own_url)
     task = alice_at(app).post("/tasks", TASK).get_json()
     with ThreadPoolExecutor(1) as threads, connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
         waiting = threads.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
         if end == "termination":
             until_waiting(connection, waiting)
-            end_connections(connection)
+            end_connections(connection, own_url)
         response = waiting.result(timeout=60)
         assert unavailable(response)
         assert response.headers["X-RateLimit-Limit"] == "1000"

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import yaml
 from click.testing import CliRunner
+from support.database import open_pool
 from support.project import PROJECT, read
 
 from service.__main__ import main
@@ -56,10 +57,9 @@ FIRING = {
 
 
 @pytest.fixture
-def metrics(app, database_url):
+def metrics(build, database_url):
     """Return the metrics that ``status`` prints about a service whose processes have ended."""
-    pool = app.extensions["pool"]
-    pool.open()
+    pool = open_pool(build())
     pool.counters.requests.append(("GET", "/api/tasks", 200, 0.02, 0.01))
     with pool.connection() as connection:
         pool.counters.save(connection, due=False)

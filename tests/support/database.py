@@ -3,6 +3,7 @@
 import re
 import tempfile
 
+from psycopg.conninfo import conninfo_to_dict
 from support.http import Client
 from support.rows import TOKENS
 
@@ -17,12 +18,16 @@ def open_pool(app):
     return app.extensions["pool"]
 
 
-def end_connections(connection):
-    """End the connections of all processes of the service; return how many there were."""
+def end_connections(connection, url):
+    """End the connections of the role in this URL; return how many there were.
+
+    A test passes ``own_url``, whose role no other test uses.
+    """
     return len(
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
+            " WHERE datname = current_database() AND usename = %s AND pid <> pg_backend_pid()",
+            (conninfo_to_dict(url)["user"],),
         ).fetchall()
     )
 

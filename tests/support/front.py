@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from support.processes import free_port, wait_until
 from support.project import read, replaced
 
+from service.devkit.children import end_with_parent
+
 
 def connects(port):
     try:
@@ -20,7 +22,9 @@ def connects(port):
 @contextmanager
 def running(command, port, **options):
     """Run a program that listens on this port; yield the port, and end the program afterwards."""
-    process = subprocess.Popen([str(word) for word in command], **options)
+    command = [str(word) for word in command]
+    # nginx overwrites the mark of the guard.
+    process = subprocess.Popen(command, preexec_fn=end_with_parent, **options)
     try:
         wait_until(lambda: connects(port), process)
         yield port

@@ -103,10 +103,12 @@ def test_after_a_signal_only_the_outcome_of_an_attempt_still_waits_for_a_connect
     assert states(connection) == [("delivered", 1)]
 
 
-def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver, announced):
-    running = run()
+def test_a_worker_survives_the_loss_of_the_database(
+    own_url, run, cast, connection, receiver, announced
+):
+    running = run(DATABASE_URL=own_url)
     receiver.take()
-    end_connections(connection)
+    assert end_connections(connection, own_url) > 0
     announce(connection, cast["acme"])
     receiver.take()
     assert running.stop()

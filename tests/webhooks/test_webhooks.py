@@ -308,14 +308,14 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
 
 
 def test_if_the_database_is_lost_while_posting_the_request_succeeds_and_the_event_is_retried(
-    webhooks_app, database_url, connection, receiver, caplog, webhook
+    own_url, start, database_url, connection, receiver, caplog, webhook
 ):
     def lose_the_database(handler):
-        end_connections(connection)
+        end_connections(connection, own_url)
         answer(200)(handler)
 
     receiver.behaves(lose_the_database, answer(200))
-    client = Client(webhooks_app, TOKENS["alice"])
+    client = Client(start(Settings.read(environment(own_url))), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     first = receiver.take()
     lost = {"OperationalError", "AdminShutdown"}

@@ -13,7 +13,6 @@ import pytest
 from flask import Flask, Response
 from flask import Request as PlainRequest
 from marshmallow import ValidationError
-from support.database import end_connections
 from support.derived import (
     Values,
     by_name,
@@ -152,8 +151,8 @@ def test_each_statement_gives_the_same_types_and_errors_with_and_without_speedup
 
 
 def test_a_lost_connection_raises_an_operational_error_and_is_broken(connections, connection):
-    end_connections(connection)
     for each in connections:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (each.info.backend_pid,))
         for _ in range(2):
             with pytest.raises(psycopg.OperationalError):
                 each.run("plans/list", {})

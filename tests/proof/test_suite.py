@@ -1,0 +1,56 @@
+"""The tests themselves: they leave no program behind, and heed no variable of pytest."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.guard import marked
+from support.processes import wait_until
+from support.project import PROJECT, environment
+
+pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
+
+PYTEST = [sys.executable, "-m", "pytest"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_pytest_that_a_signal_ends_leaves_no_program_behind(processes, number, tmp_path):
+    """All programs that this pytest starts have the folder of the test in their PATH."""
+    variables = environment()
+    variables["PATH"] += f"{os.pathsep}{tmp_path}"
+    command = [*PYTEST, "-n", str(processes), "tests/gunicorn/test_web.py"]
+    running = subprocess.Popen(
+        command, cwd=PROJECT, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def are_running():
+        commands = b"".join(map(command_of, marked(tmp_path)))
+        return b"gunicorn" in commands and b"postgres\0-D" in commands
+
+    try:
+        wait_until(are_running, running, seconds=120)
+    finally:
+        running.send_signal(number)
+    assert running.wait(60) == -number
+    wait_until(lambda: not marked(tmp_path))
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_the_options_that_a_shell_gives_to_pytest_reach_no_pytest_that_a_test_starts():
+    test = "test_a_relative_command_is_resolved_from_the_root_of_the_project"
+    subprocess.run(
+        [*PYTEST, "testkit/tests/test_plugin.py", "-k", test],
+        cwd=PROJECT,
+        env=environment(PYTEST_ADDOPTS="-q"),
+        check=True,
+    )
