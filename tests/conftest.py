@@ -69,7 +69,7 @@ def plain_url(database_url):
 
 @pytest.fixture
 def own_url(database_url):
-    """Yield the URL of a role that only this test uses, so it may end all connections of the role."""
+    """Yield the URL of a role that only this test uses, and whose connections it may end."""
     with granting(database_url) as (_, url):
         yield url
 
