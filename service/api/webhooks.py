@@ -163,22 +163,26 @@ def get_webhook(id: str) -> Response:
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
-    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps its
-    waiting deliveries. With ``enabled: true`` or a new URL, the waiting deliveries become due
-    immediately. The service ignores read-only fields.
+    Null for ``events`` means all types. Waiting deliveries of a type that ``events`` no longer
+    contains become failed. A disabled webhook gets no new events, but keeps its waiting
+    deliveries. With ``enabled: true`` or a new URL, the waiting deliveries become due immediately.
+    The service ignores read-only fields.
     """
     enabled = changes.pop("enabled", None)
-    row = db.row_or_none(
-        MatchedWebhook,
-        "webhooks/update",
-        id=id,
-        changes=to_json(changes),
-        enabled=enabled,
-        reason=BY_MANAGER,
-        versions=expected_versions(),
-    )
-    webhook = require_webhook(row)
-    require_match(webhook.matched, webhook.version, webhook.current)
+    with db.transaction():
+        row = db.row_or_none(
+            MatchedWebhook,
+            "webhooks/update",
+            id=id,
+            changes=to_json(changes),
+            enabled=enabled,
+            reason=BY_MANAGER,
+            versions=expected_versions(),
+        )
+        webhook = require_webhook(row)
+        require_match(webhook.matched, webhook.version, webhook.current)
+        if "events" in changes:
+            db.execute("deliveries/give_up", id=id)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
     # made due.
     updated: Response = get_webhook(id)

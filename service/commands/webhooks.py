@@ -189,8 +189,9 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     """Attempt the delivery ID again; prints the id.
 
     The worker posts the same bytes again. With --failed, ID is the id of a webhook: the worker
-    attempts all failed deliveries of this webhook again, and the command prints their ids. If the
-    webhook is disabled, the deliveries wait until it is enabled.
+    attempts all failed deliveries of this webhook again, except those of a type that the webhook no
+    longer gets, and the command prints their ids. If the webhook is disabled, the deliveries wait
+    until it is enabled.
     """
     if failed:
         webhook_id = find_webhook(id).id

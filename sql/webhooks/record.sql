@@ -40,7 +40,11 @@ WITH locked_webhook AS MATERIALIZED (
        AND delivery.webhook_id = webhook.id
        AND delivery.id = %(delivery_id)s::uuid
        AND delivery.attempts = %(number)s::integer
-       AND delivery.state = 'waiting'
+       AND (
+               delivery.state = 'waiting'
+               -- The webhook has deselected the type during this attempt (deliveries/give_up).
+               OR %(success)s::boolean AND delivery.state = 'failed'
+           )
  RETURNING delivery.webhook_id
 ), updated_webhook AS (
     UPDATE webhooks AS webhook

@@ -1,7 +1,8 @@
 -- Change the URL and the events, if the parameter names them, and enable or disable a webhook.
 -- A webhook that is enabled or gets a new URL is no longer failing, and its waiting deliveries
 -- become due now.
--- The statement locks the row first, so that it checks the preconditions on the current version.
+-- The statement locks the row first, so that it checks the preconditions on the current version. It
+-- also waits for transactions that add deliveries to the webhook, or record an outcome.
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,
@@ -11,7 +12,7 @@ WITH locked AS MATERIALIZED (
        AND webhook.id = %(id)s::uuid
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
-       FOR NO KEY UPDATE
+       FOR UPDATE
 ), after AS (
     SELECT matched,
            (changed).url,
