@@ -204,9 +204,6 @@ def unlimited(connection, cast):
     """Put the workspaces of the cast on a plan that no test can use up."""
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Unlimited', 1000000)")
     connection.execute("UPDATE workspaces SET plan = 'Unlimited'")
-    yield
-    connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name = 'Unlimited'")
 
 
 @pytest.fixture

@@ -555,9 +555,11 @@ def hanging(client, webhook, receiver):
     receiver.behaves(hang)
     with ThreadPoolExecutor(1) as threads:
         pinged = threads.submit(client.post, f"/webhooks/{webhook}/ping")
-        receiver.take()
-        yield pinged
-        receiver.released.set()
+        try:
+            receiver.take()
+            yield pinged
+        finally:
+            receiver.released.set()
         assert pinged.result().get_json()["status"] == 200
 
 

@@ -286,9 +286,11 @@ def test_migrate_rejects_a_database_that_is_not_utf_8_and_says_what_to_do(encodi
             f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
         )
         url = make_conninfo(database_url, dbname=name)
-        outcome = run(url)
-        tables = schema(url)
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        try:
+            outcome = run(url)
+            tables = schema(url)
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr == (
         f"Error: the database has the encoding {encoding}: create another one with"

@@ -98,9 +98,10 @@ def test_a_delete_gets_409_if_a_new_reference_prevents_it(alice, connection, req
     """The sentence of the constraint is about the row that refers, not about the deleted one."""
     task = alice.post("/tasks", {"title": "New"}).get_json()["id"]
     request.getfixturevalue("failing")
-    connection.execute("ALTER TABLE tasks DISABLE TRIGGER USER")
-    connection.execute("UPDATE tasks SET description = '23503', project_id = %s", (SENTENCE,))
-    connection.execute("ALTER TABLE tasks ENABLE TRIGGER USER")
+    with connection.transaction():
+        connection.execute("ALTER TABLE tasks DISABLE TRIGGER USER")
+        connection.execute("UPDATE tasks SET description = '23503', project_id = %s", (SENTENCE,))
+        connection.execute("ALTER TABLE tasks ENABLE TRIGGER USER")
     assert error_message(alice.delete(f"/tasks/{task}"), 409) == CONCURRENT
     assert count(connection, "tasks") == 1
 

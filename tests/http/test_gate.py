@@ -24,8 +24,6 @@ RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 @pytest.fixture
 def starter(connection):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
-    yield
-    connection.execute("UPDATE plans SET per_minute = 60, per_day = 10000 WHERE name = 'Starter'")
 
 
 def left(response):
@@ -462,10 +460,6 @@ def test_the_seconds_left_of_a_window_are_rounded_up_and_retry_after_is_at_least
 def renamed_starter(connection, cast):
     connection.execute(
         "UPDATE plans SET name = 'Free', per_minute = 7, per_day = 70 WHERE name = 'Starter'"
-    )
-    yield
-    connection.execute(
-        "UPDATE plans SET name = 'Starter', per_minute = 60, per_day = 10000 WHERE name = 'Free'"
     )
 
 

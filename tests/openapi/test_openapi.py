@@ -277,9 +277,6 @@ def shorten_texts(connection):
 @pytest.fixture
 def plan_x(connection, cast):
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('x', 1000)")
-    yield
-    connection.execute("DELETE FROM workspaces WHERE plan = 'x'")
-    connection.execute("DELETE FROM plans WHERE name = 'x'")
 
 
 @pytest.mark.nodatabase

@@ -99,9 +99,11 @@ def waiting_for_a_lock(database_url, connection):
         holder.execute("LOCK TABLE event_cursors")
         with psycopg.connect(database_url) as other:
             running = threads.submit(other.execute, "LOCK TABLE event_cursors")
-            until_waiting(connection, running)
-            yield
-            holder.rollback()
+            try:
+                until_waiting(connection, running)
+                yield
+            finally:
+                holder.rollback()
             running.result(60)
 
 

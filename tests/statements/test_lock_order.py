@@ -121,8 +121,10 @@ class Stage:
     def holding(self, table):
         """Block every statement that locks the row of this table."""
         self.holder.execute(f"SELECT FROM {table} WHERE {ORDER[table]} FOR UPDATE", self.cast)
-        yield
-        self.holder.rollback()
+        try:
+            yield
+        finally:
+            self.holder.rollback()
 
     def start(self, name, number=0, *, keep=False):
         """Start a statement and return its future once it has ended or waits for a lock.

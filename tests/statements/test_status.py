@@ -1,6 +1,7 @@
 """The sessions, locks, rights and sizes of a server, as ``status`` reads them."""
 
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +9,9 @@ from support.rows import grants
 from support.statements import run, until_waiting
 
 from service.database.statements import schema_objects
+
+# Several processes may run these tests on one server.
+ROLE = f"limited_{uuid.uuid4().hex[:12]}"
 
 
 def test_status_lists_the_sessions_that_lock_tables_and_the_longest_lock_comes_first(
@@ -58,8 +62,8 @@ def test_a_migration_describes_what_it_waits_for_even_if_its_role_may_not_see_th
         until_waiting(connection, running)
         waits = {"pid": waiter.info.backend_pid}
         (seen,) = run(asking, "migrate/blockers", **waits)
-        asking.execute("CREATE ROLE limited")
-        asking.execute("SET LOCAL ROLE limited")
+        asking.execute(f"CREATE ROLE {ROLE}")
+        asking.execute(f"SET LOCAL ROLE {ROLE}")
         (hidden,) = run(asking, "migrate/blockers", **waits)
         asking.rollback()
         holder.rollback()
@@ -121,32 +125,32 @@ def test_transactions_of_autovacuum_and_pg_dump_do_not_count_as_the_oldest_trans
 
 
 # Lists the rights that the role has on objects of the schema.
-RIGHTS = """
+RIGHTS = f"""
 SELECT CASE relkind WHEN 'S' THEN 'sequence' ELSE 'table' END AS kind, relname AS name,
        oid::regclass::text AS item, privilege_type AS right
   FROM pg_class, aclexplode(relacl) AS acl
- WHERE acl.grantee = 'limited'::regrole
+ WHERE acl.grantee = '{ROLE}'::regrole
  UNION ALL
 SELECT 'function', proname, oid::regprocedure::text, privilege_type
   FROM pg_proc, aclexplode(proacl) AS acl
- WHERE acl.grantee = 'limited'::regrole
+ WHERE acl.grantee = '{ROLE}'::regrole
  UNION ALL
 SELECT 'schema', nspname, nspname, privilege_type
   FROM pg_namespace, aclexplode(nspacl) AS acl
- WHERE acl.grantee = 'limited'::regrole
+ WHERE acl.grantee = '{ROLE}'::regrole
 """
 
 
 def test_status_names_each_object_on_which_the_role_lacks_a_right(connect):
     """The rights come from the catalogue, so a new kind of object is tested too."""
     still = connect()
-    still.execute("CREATE ROLE limited")
-    still.execute(grants(still.info.dbname, "limited"))
+    still.execute(f"CREATE ROLE {ROLE}")
+    still.execute(grants(still.info.dbname, ROLE))
     rights = still.execute(RIGHTS).fetchall()
     assert {right["kind"] for right in rights} == {"table", "sequence", "function", "schema"}
     assert unusable(still) == []
     for right in rights:
-        revoke = f"REVOKE {right['right']} ON {right['kind']} {right['item']} FROM limited"
+        revoke = f"REVOKE {right['right']} ON {right['kind']} {right['item']} FROM {ROLE}"
         expected = {"kind": right["kind"], "name": right["name"], "owner": still.info.user}
         found = [item for item in unusable(still, revoke) if item["owner"]]
         if right["kind"] == "schema":
@@ -161,7 +165,7 @@ def unusable(connection, change="SELECT"):
     """Return the objects that the role may not use after a change; then undo the change."""
     with connection.transaction(force_rollback=True):
         connection.execute(change)
-        connection.execute("SET LOCAL ROLE limited")
+        connection.execute(f"SET LOCAL ROLE {ROLE}")
         return run(connection, "status/unusable", **schema_objects())
 
 

@@ -81,6 +81,7 @@ def grants(database, role):
 # per connection. A rollback after each test would not do, because tests need what happens at a
 # commit. Deleting these rows also deletes the rows of the other tables.
 CAST = """
+CREATE TEMPORARY TABLE first_plans AS TABLE plans;
 CREATE FUNCTION pg_temp.restore_cast() RETURNS TABLE (name text, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -91,6 +92,13 @@ BEGIN
     DELETE FROM counters;
     DELETE FROM processes;
     DELETE FROM idempotency_keys;
+    -- Few tests change the plans.
+    IF EXISTS (
+        (TABLE plans EXCEPT TABLE first_plans) UNION (TABLE first_plans EXCEPT TABLE plans)
+    ) THEN
+        DELETE FROM plans;
+        INSERT INTO plans TABLE first_plans;
+    END IF;
     INSERT INTO workspaces (name, slug, plan)
     VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');
     INSERT INTO users (name, email)
@@ -117,7 +125,10 @@ WITH_CAST = WeakSet()
 
 
 def restore_cast(connection):
-    """Delete all rows, and insert three users in two workspaces; return their ids by name."""
+    """Delete all rows, and insert three users in two workspaces; return their ids by name.
+
+    Also restore the plans.
+    """
     if connection not in WITH_CAST:
         connection.execute(CAST)
         WITH_CAST.add(connection)
