@@ -1,16 +1,16 @@
 """Many tasks in one request.
 
-A batch runs a fixed number of statements, in one transaction. If one of them fails, the transaction
-starts over with the statements for single tasks, one task after another. These find out which tasks
-are refused and why, and then everything is rolled back. If no task is refused, the batch is done.
+A batch runs the statements for single tasks, one task after another, in one transaction. Before it
+takes all locks that these statements need. If a task is refused, the batch goes through all tasks
+again, in order to find every refused one; then everything is rolled back.
 """
 
 # A field of a batch may have another class than the same field of a task: a client sends the id
 # and the version of each task.
 # mypy: disable-error-code="assignment"
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
@@ -19,7 +19,7 @@ from marshmallow import ValidationError, post_load, pre_load
 from werkzeug.exceptions import HTTPException
 
 from service import webhooks
-from service.api.tasks import Deleted, Task, with_due_days
+from service.api.tasks import Task, create, delete, update, with_due_days
 from service.database import db
 from service.database.statements import to_json
 from service.http.errors import (
@@ -31,7 +31,7 @@ from service.http.errors import (
     invalid_fields,
 )
 from service.http.requests import Values, arguments
-from service.http.responses import Changed, Created, reply, require_match, response
+from service.http.responses import Changed, Created, reply, response
 from service.http.safe_writes import ANY_VERSION, idempotent, only
 from service.values import fields, schemas
 from service.values.schemas import FieldError
@@ -126,19 +126,22 @@ class TaskBatchResult(schemas.StrictSchema):
 
 
 class Locked(NamedTuple):
-    # True if every task exists, and has the expected version if there is one.
+    # The ids of the tasks of ``update`` and ``delete`` that do not exist.
+    missing: list[str]
+    # True if every other one has the expected version, if there is one.
     matched: bool
-    # False if the tasks contain too much text for one response.
+
+
+class Size(NamedTuple):
+    # False if the tasks have more JSON than one batch may change and delete.
     fits: bool
 
 
-class Done(NamedTuple):
-    data: bytes
-    event_ids: list[str]
-
-
-class EventIds(NamedTuple):
-    event_ids: list[str]
+# The arguments of ``create``, ``update`` or ``delete`` for each item, by the names of the lists.
+Items = dict[str, list[tuple[Any, ...]]]
+WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, "delete": delete}
+# The errors of a refused task.
+REFUSALS = (db.NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
 
 
 class Refused(Exception):
@@ -152,137 +155,111 @@ class Refused(Exception):
 def change_tasks(batch: Values) -> Response:
     """Create, change and delete up to 100 tasks: all of them, or none
 
-    First the tasks of ``create`` are created in their order, then those of ``update`` are changed,
-    then those of ``delete`` are deleted with their subtasks. A ``parentId`` can be the ``id`` of an
-    earlier task of ``create``. The request counts as one for the limits. The service sends an event
-    for each task that it created, changed or deleted, in this order.
+    The service first creates the tasks of ``create``, then changes those of ``update``, then
+    deletes those of ``delete`` with their subtasks, each list in its order. A ``parentId`` can be
+    the ``id`` of an earlier task of ``create``. The request counts as one for the limits. The
+    service sends an event for each task that it created, changed or deleted, in this order.
 
     If one task is refused, nothing changes. The errors then name every refused task, for example
     ``create[3].title`` or ``update[0].version``. The status is that of the first error: 400 for
     invalid values, 404 for a task that does not exist, 409 for an ``id`` that is taken, 412 for
-    another version. The response is also 409 if the tasks of ``update`` and ``delete`` contain more
-    than 4 MiB of text.
+    another version. The response is also 409 if the tasks of ``update`` and ``delete``, with the
+    subtasks of the latter, have more than 4 MiB of JSON together.
     """
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
     dated = with_due_days([*creates, *changes])
     creates, changes = dated[: len(creates)], dated[len(creates) :]
-    ids = [item["id"] for item in deletes]
+    items: Items = {
+        "create": [(task,) for task in creates],
+        "update": [(item["id"], fields_of(item), versions(item)) for item in changes],
+        "delete": [(item["id"], versions(item)) for item in deletes],
+    }
     with db.transaction():
-        to_lock = rows_to_lock(creates, changes, deletes)
-        locked = Locked(matched=True, fits=True)
-        if any(to_lock.values()):
-            locked = db.row(Locked, "tasks/batch_lock", **to_lock)
-        if not locked.fits:
-            raise http_error("batch_too_large")
-        created = updated = Done(b"[]", [])
-        deleted = EventIds([])
+        locked = lock(creates, changes, deletes)
         try:
+            # A rollback of this savepoint keeps the locks.
             with db.transaction():
-                if not locked.matched:
+                if locked.missing or not locked.matched:
                     raise Refused
-                if creates:
-                    created = db.row(Done, "tasks/batch_create", tasks=to_json(creates))
-                if changes:
-                    updates = to_json([*map(split, changes)])
-                    updated = db.row(Done, "tasks/batch_update", updates=updates)
-        except (Refused, psycopg.IntegrityError, psycopg.DataError):
-            created, updated = one_by_one(creates, changes, deletes)
-            if not locked.matched:
-                # Another request has created a missing task meanwhile.
-                raise http_error("concurrent_change") from None
-        if deletes:
-            deleted = db.row(EventIds, "tasks/batch_delete", ids=ids)
-    webhooks.post_before_response(*created.event_ids, *updated.event_ids, *deleted.event_ids)
-    lists = created.data, updated.data, to_json(ids).encode()
-    return reply(b'{"created":%b,"updated":%b,"deleted":%b}' % lists)
+                created = [create(*item) for item in items["create"]]
+                updated = [update(*item) for item in items["update"]]
+                deleted = delete_all(items["delete"])
+        except (Refused, *REFUSALS):
+            raise refusal(items, {*locked.missing}) from None
+    event_ids = [row.event_id for row in created] + [row.event_id for row in updated] + deleted
+    webhooks.post_before_response(*event_ids)
+    lists = join(created), join(updated), to_json([item["id"] for item in deletes]).encode()
+    return reply(b'{"created":[%b],"updated":[%b],"deleted":%b}' % lists)
 
 
-def rows_to_lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Values:
-    """Name the rows that the statements of the batch will lock."""
+def join(rows: Sequence[Created | Changed]) -> bytes:
+    return b",".join(row.body for row in rows)
+
+
+def fields_of(change: Values) -> Values:
+    return {name: value for name, value in change.items() if name not in ("id", "version")}
+
+
+def versions(item: Values) -> str:
+    return only([item["version"]]) if item.get("version") else ANY_VERSION
+
+
+def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Locked:
+    """Take all locks that the batch needs; raises 409 if its tasks are too large."""
     existing, written = [*changes, *deletes], [*creates, *changes]
 
-    def of(name: str) -> list[str]:
-        return [item[name] for item in written if item.get(name)]
+    def of(name: str, items: list[Values]) -> list[str]:
+        return [item[name] for item in items if item.get(name)]
 
-    return {
-        "ids": [item["id"] for item in existing],
-        "versions": [item.get("version") for item in existing],
-        "deleted_ids": [item["id"] for item in deletes],
-        "parent_ids": of("parent_id"),
-        "assignee_ids": of("assignee_id"),
+    ids, deleted_ids = of("id", existing), of("id", deletes)
+    rows = {
+        "ids": ids,
+        "deleted_ids": deleted_ids,
+        "new_ids": of("id", creates),
+        "parent_ids": of("parent_id", written),
+        "assignee_ids": of("assignee_id", written),
     }
+    if not any(rows.values()):
+        return Locked([], matched=True)
+    numbers = [item.get("version") for item in existing]
+    locked = db.row(Locked, "tasks/batch_lock", versions=numbers, **rows)
+    if ids and not db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids).fits:
+        raise http_error("batch_too_large")
+    return locked
 
 
-def split(change: Values) -> Values:
-    """Separate the id of a task from its changes."""
-    changes = {name: value for name, value in change.items() if name not in ("id", "version")}
-    return {"id": change["id"], "changes": changes}
+def delete_all(items: list[tuple[Any, ...]]) -> list[str | None]:
+    """Delete the tasks, all of which have been found; return the ids of the events."""
+    event_ids: list[str | None] = []
+    for item in items:
+        # A subtask of an earlier item is deleted already, and has its event.
+        with suppress(db.NotFound):
+            event_ids += delete(*item).event_ids
+    return event_ids
 
 
-def one_by_one(
-    creates: list[Values], changes: list[Values], deletes: list[Values]
-) -> tuple[Done, Done]:
-    """Create and change the tasks one after another; raise an error that names all refused ones.
+def refusal(items: Items, missing: set[str]) -> HTTPException:
+    """Return an error that names every refused task.
 
-    PostgreSQL chooses the order in which one statement changes its rows. So that statement can
-    fail, although each change is allowed after the previous ones: one task becomes the parent of
-    another, for example, after it has left its own parent.
+    Each task is tried after the earlier ones that are not refused. A deleted task comes back after
+    its attempt, so that a later item can name its subtask.
     """
     refused: list[tuple[int, FieldError]] = []
-    rows: dict[str, list[Created | Changed]] = {"create": [], "update": [], "delete": []}
-    for name, number, run in attempts(creates, changes, deletes):
-        try:
-            with db.transaction():
-                rows[name] += run()
-        except (db.NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError) as error:
-            refused += errors_of(f"{name}[{number}]", error)
-    if refused:
-        invalid = invalid_fields([error for _, error in refused])
-        invalid.code = refused[0][0]
-        raise invalid
-    return done(rows["create"]), done(rows["update"])
-
-
-def done(rows: Sequence[Created | Changed]) -> Done:
-    data = b"[%b]" % b",".join(row.body for row in rows)
-    return Done(data, [row.event_id for row in rows if row.event_id])
-
-
-def attempts(
-    creates: list[Values], changes: list[Values], deletes: list[Values]
-) -> Iterator[tuple[str, int, Callable[[], list[Created | Changed]]]]:
-    """Yield the list and the number of each task, and a function that runs it alone."""
-
-    def create(task: Values) -> list[Created | Changed]:
-        return [db.row(Created, "tasks/create", **{"due_day": None, **task})]
-
-    def update(change: Values) -> list[Created | Changed]:
-        values = {**split(change), "versions": versions(change)}
-        task = db.row(Changed, "tasks/update", **{**values, "changes": to_json(values["changes"])})
-        require_match(task.matched, task.version, task.body)
-        return [task]
-
-    def delete(item: Values) -> list[Created | Changed]:
-        # The batch may delete a task and its subtask. So that the subtask is found as well, the
-        # task comes back after its attempt.
-        with db.transaction(force_rollback=True):
-            task = db.row(Deleted, "tasks/delete", id=item["id"], versions=versions(item))
-        require_match(task.matched, task.version, task.current)
-        if not task.deletable:
-            raise http_error("subtasks_too_large")
-        return []
-
-    def versions(item: Values) -> str:
-        return only([item["version"]]) if item.get("version") else ANY_VERSION
-
-    runs: dict[str, tuple[list[Values], Callable[[Any], list[Created | Changed]]]] = {
-        "create": (creates, create),
-        "update": (changes, update),
-        "delete": (deletes, delete),
-    }
-    for name, (items, run) in runs.items():
-        for number, item in enumerate(items):
-            yield name, number, partial(run, item)
+    for name, write in WRITES.items():
+        for number, item in enumerate(items[name]):
+            try:
+                if name != "create" and item[0] in missing:
+                    raise db.NotFound("task")
+                with db.transaction(force_rollback=name == "delete"):
+                    write(*item)
+            except REFUSALS as error:
+                refused += errors_of(f"{name}[{number}]", error)
+    if not refused:
+        # What a task refers to has appeared meanwhile.
+        return http_error("concurrent_change")
+    invalid = invalid_fields([error for _, error in refused])
+    invalid.code = refused[0][0]
+    return invalid
 
 
 def errors_of(

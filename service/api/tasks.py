@@ -195,6 +195,38 @@ def list_tasks(query: Values) -> Response:
     return reply_page(Page(page.data, page.next_cursor))
 
 
+def create(task: Values) -> Created:
+    return db.row(Created, "tasks/create", **{"due_day": None, **task})
+
+
+def update(id: str, changes: Values, versions: str) -> Changed:
+    """Change a task; raises NotFound, or 412 if it has none of these versions."""
+    task = db.row(Changed, "tasks/update", id=id, changes=to_json(changes), versions=versions)
+    require_match(task.matched, task.version, task.body)
+    return task
+
+
+class Deleted(NamedTuple):
+    """The row of a DELETE; the task is deleted only if ``matched`` and ``deletable`` are true."""
+
+    version: int
+    matched: bool
+    # The task, if ``matched`` is false; otherwise null.
+    current: bytes | None
+    # False if the events of the subtasks would be too large.
+    deletable: bool
+    event_ids: list[str]
+
+
+def delete(id: str, versions: str) -> Deleted:
+    """Delete a task with its subtasks; raises NotFound, 412 as ``update`` does, or 409."""
+    deleted = db.row(Deleted, "tasks/delete", id=id, versions=versions)
+    require_match(deleted.matched, deleted.version, deleted.current)
+    if not deleted.deletable:
+        raise http_error("subtasks_too_large")
+    return deleted
+
+
 @tasks.post("/tasks")
 @arguments(Task())
 @idempotent
@@ -206,7 +238,7 @@ def create_task(task: Values) -> Response:
     event ``task.created``.
     """
     (task,) = with_due_days([task])
-    created = db.row(Created, "tasks/create", **{"due_day": None, **task})
+    created = create(task)
     webhooks.post_before_response(created.event_id)
     return reply_created(created, "/api/tasks")
 
@@ -233,28 +265,9 @@ def update_task(changes: Values, id: str) -> Response:
     ignores read-only fields, so you can send a task back as you read it.
     """
     (changes,) = with_due_days([changes])
-    task = db.row(
-        Changed,
-        "tasks/update",
-        id=id,
-        changes=to_json(changes),
-        versions=expected_versions(),
-    )
-    require_match(task.matched, task.version, task.body)
+    task = update(id, changes, expected_versions())
     webhooks.post_before_response(task.event_id)
     return reply_one(task)
-
-
-class Deleted(NamedTuple):
-    """The row of a DELETE; the task is deleted only if ``matched`` and ``deletable`` are true."""
-
-    version: int
-    matched: bool
-    # The task, if ``matched`` is false; otherwise null.
-    current: bytes | None
-    # False if the events of the subtasks would be too large.
-    deletable: bool
-    event_ids: list[str]
 
 
 @tasks.delete("/tasks/<id:id>")
@@ -267,9 +280,6 @@ def delete_task(id: str) -> Response:
     a client polls for events, the response is 409 if the subtasks hold more than 16 MiB of text:
     delete some of the subtasks first.
     """
-    deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
-    require_match(deleted.matched, deleted.version, deleted.current)
-    if not deleted.deletable:
-        raise http_error("subtasks_too_large")
+    deleted = delete(id, expected_versions())
     webhooks.post_before_response(*deleted.event_ids)
     return reply(None, 204)

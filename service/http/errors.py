@@ -6,7 +6,7 @@ Sources: docs/specification.md, section 7 (message and status); RFC 9110 (status
 import logging
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,12 @@ from werkzeug.exceptions import BadRequest, HTTPException, PreconditionFailed, d
 
 from service.database import db
 from service.database.counters import CORRUPTED
-from service.database.db import current_application, current_request, current_state
+from service.database.db import (
+    current_application,
+    current_request,
+    current_settings,
+    current_state,
+)
 from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.database.statements import to_json
@@ -36,6 +41,9 @@ MESSAGES: dict[str, tuple[int, str]] = {
 
 # The messages that replace Werkzeug's, which are written for people with a browser.
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
+
+# How many bytes of JSON the ``current`` of all errors of a response may have together.
+MAX_CURRENT = 1_048_576
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) of errors after which a client can try again.
 # The last two are of statements that meet a function while a migration replaces it.
@@ -107,6 +115,7 @@ def reply_error(error: HTTPException) -> Response:
     if message is None or message == type(error).description:
         name = DEFAULT_MESSAGES.get(status)
         message = MESSAGES[name][1] if name else error.name
+        message = message.format(max=current_settings().max_body)
     content = error_body(
         status,
         message,
@@ -135,12 +144,27 @@ def forget_frames(error: Exception) -> None:
 def error_body(
     status: int, message: str, *, errors: Sequence[FieldError] = (), request_id: str
 ) -> bytes:
-    """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
-    content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
+    """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8.
+
+    Only ``current`` is as PostgreSQL wrote it.
+    """
+    members = [to_json({"message": " ".join(message.split()), "status": status}).encode()[1:-1]]
     if errors:
-        content["errors"] = [error.members() for error in errors]
-    content["requestId"] = request_id
-    return to_json(content).encode()
+        members.append(b'"errors":[%b]' % b",".join(members_of(errors)))
+    members.append(b'"requestId":%b' % to_json(request_id).encode())
+    return b"{%b}" % b",".join(members)
+
+
+def members_of(errors: Sequence[FieldError]) -> Iterator[bytes]:
+    """Write each error, with ``current`` until all of them together have more than MAX_CURRENT."""
+    left = MAX_CURRENT
+    for error in errors:
+        members = to_json({"field": error.field, "message": error.message}).encode()
+        if error.current is not None:
+            left -= len(error.current)
+            if left >= 0:
+                members = members[:-1] + b',"current":%b}' % error.current
+        yield members
 
 
 def reply_invalid(error: ValidationError) -> Response:

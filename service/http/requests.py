@@ -15,7 +15,7 @@ from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
-from service.database.db import current_application, current_request
+from service.database.db import current_application, current_request, current_settings
 from service.http.errors import http_error, invalid_field
 from service.values.fields import SomeOf, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
@@ -122,7 +122,7 @@ def read_bytes(request: Request) -> bytes:
         # gunicorn's errors about malformed chunks have no common base class.
         raise http_error("unreadable_body", reason=type(error).__name__) from None
     if len(body) >= current_application().config["MAX_CONTENT_LENGTH"]:
-        raise http_error("too_large")
+        raise http_error("too_large", max=current_settings().max_body)
     if len(body) < (request.content_length or 0):
         raise http_error("incomplete_body")
     return body

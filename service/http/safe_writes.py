@@ -29,6 +29,10 @@ VERSION_TAG = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 # As int4multirange, which is the type of the parameter ``versions`` of statements.
 ANY_VERSION, NO_VERSION = "{(,)}", "{}"
 
+# A response is stored if it has at most so many bytes more than the body of its request. A short
+# request could otherwise store megabytes: a batch returns the tasks that it changes whole.
+MAX_MORE = 1_048_576
+
 # The stored headers; all other headers describe the current request.
 REPLAYED_HEADERS = ("Location", "ETag")
 
@@ -39,6 +43,7 @@ class StoredResponse(NamedTuple):
     status: int | None
     # A JSON object.
     headers: str | None
+    # Null if there is no response, or if its body was too long.
     body: str | None
     # True if the current request has the stored fingerprint.
     same: bool
@@ -54,7 +59,8 @@ def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> 
     One transaction stores the key, the change, the event and the response, so a failed request
     stores no key. The stored response has null instead of a secret.
 
-    The view raises 400 if the key is malformed, and 422 if another request has used it.
+    The view raises 400 if the key is malformed, 422 if another request has used it, and 409 if it
+    has succeeded, but its response was too long to be stored.
     """
 
     @wraps(view)
@@ -76,7 +82,9 @@ def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> 
             if stored.status is not None:
                 return replay(stored, stored.status)
             response = view(*args, **variables)
-            body = current_state().stored_body or response.get_data(as_text=True)
+            content = response.get_data()
+            short = len(content) <= len(read_bytes(request)) + MAX_MORE
+            body = (current_state().stored_body or content.decode()) if short else None
             headers = {
                 name: response.headers[name]
                 for name in REPLAYED_HEADERS
@@ -114,9 +122,11 @@ def fingerprint(request: Request) -> bytes:
 
 
 def replay(stored: StoredResponse, status: int) -> Response:
-    """Answer with the stored response; raises 422 if it belongs to another request."""
+    """Answer with the stored response; raises 422 if it belongs to another request, or 409."""
     if not stored.same:
         raise http_error("reused_idempotency_key")
+    if stored.body is None:
+        raise http_error("unstored_response")
     headers = {**json.loads(stored.headers or "{}"), "Idempotent-Replayed": "true"}
     return reply(stored.body or None, status, headers)
 

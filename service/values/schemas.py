@@ -1,6 +1,5 @@
 """Base classes for the schemas of requests and resources, and the errors of an invalid request."""
 
-import json
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -22,10 +21,6 @@ class FieldError(NamedTuple):
     message: str
     # The JSON of the object in its current version, if a batch expects another version.
     current: bytes | None = None
-
-    def members(self) -> dict[str, object]:
-        shown = {} if self.current is None else {"current": json.loads(self.current)}
-        return {"field": self.field, "message": self.message, **shown}
 
 
 class StrictSchema(Schema):

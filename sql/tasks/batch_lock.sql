@@ -1,8 +1,9 @@
--- Lock everything that a batch will lock: its assignees, then its tasks in the order of their ids,
--- with the subtasks of those that it deletes. So no later statement of the batch waits for a lock
--- that comes earlier in the order of locks.
--- Return whether every task exists and has the expected version, if one is given, and whether the
--- tasks contain at most 4 MiB of text: the response and the events of the batch show them whole.
+-- Take every lock that a batch needs, in the order of locks, so that none of its later statements
+-- waits for a lock that another request holds: the assignees, the workspace, the ids of new tasks,
+-- and then the tasks in the order of their ids: those that the batch changes or deletes, the
+-- subtasks of those that it deletes, and the parents of those that it writes.
+-- Return the ids of the tasks that do not exist, and whether all the others have the expected
+-- version, if one is given.
 WITH assignee AS MATERIALIZED (
     SELECT member.user_id
       FROM members AS member
@@ -12,26 +13,37 @@ WITH assignee AS MATERIALIZED (
      ORDER BY person.id
        FOR SHARE OF person
        FOR KEY SHARE OF member
+), workspace AS MATERIALIZED (
+    -- The foreign key of a new task locks this row too.
+    SELECT workspace.id
+      FROM workspaces AS workspace
+     WHERE workspace.id = %(workspace_id)s::uuid
+       FOR KEY SHARE
+), new_id AS MATERIALIZED (
+    -- A new task has no row yet, so an advisory lock stands for it. Two batches that create the
+    -- same ids, each in its own order, would wait for each other.
+    SELECT pg_advisory_xact_lock(hashtext(%(workspace_id)s::uuid::text), item.hash) AS locked
+      FROM (
+           SELECT DISTINCT hashtext(id::text) AS hash
+             FROM unnest(%(new_ids)s::uuid[]) AS id
+            ORDER BY hash
+           ) AS item
 ), locked AS MATERIALIZED (
-    SELECT task.id, task.parent_id, task.version, text_bytes(task) AS bytes
+    SELECT task.id, task.version
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND (task.id = ANY (%(ids)s::uuid[])
             OR task.id = ANY (%(parent_ids)s::uuid[])
             OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
-       AND (SELECT count(*) FROM assignee) >= 0
+       AND (SELECT count(*) FROM assignee)
+         + (SELECT count(*) FROM workspace)
+         + (SELECT count(*) FROM new_id) >= 0
      ORDER BY task.id
        FOR UPDATE
 )
-SELECT NOT EXISTS (
-           SELECT
-             FROM unnest(%(ids)s::uuid[], %(versions)s::integer[]) AS item (id, version)
-             LEFT JOIN locked ON locked.id = item.id
-            WHERE locked.version IS DISTINCT FROM coalesce(item.version, locked.version)
-               OR locked.version IS NULL
-       ) AS matched,
-       (
-           SELECT coalesce(sum(bytes), 0) <= 4194304
-             FROM locked
-            WHERE id = ANY (%(ids)s::uuid[]) OR parent_id = ANY (%(deleted_ids)s::uuid[])
-       ) AS fits;
+SELECT coalesce(array_agg(item.id) FILTER (WHERE locked.id IS NULL), '{}') AS missing,
+       coalesce(bool_and(locked.version = item.version), true) AS matched
+  FROM unnest(%(ids)s::uuid[], %(versions)s::integer[]) AS item (id, version)
+  LEFT JOIN locked ON locked.id = item.id
+  -- Lock the parents of new tasks even if the batch changes and deletes no task.
+ WHERE (SELECT count(*) FROM locked) >= 0;

@@ -1,15 +1,28 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each,
 -- subtasks first.
--- The statement locks the task first, so that no other transaction can add a subtask.
+-- The statement first locks them all, in the order of their ids. Once it has locked the task, no
+-- other transaction can add a subtask.
 -- It deletes nothing if the events would contain more than 16 MiB of text, because writing them
 -- would exceed statement_timeout. Without an enabled webhook and without a reader of the feed, no
 -- events are written.
-WITH target AS MATERIALIZED (
+WITH locked AS MATERIALIZED (
     SELECT task.id,
            task.version,
-           task.version <@ %(versions)s::int4multirange AS matched,
-           CASE WHEN NOT task.version <@ %(versions)s::int4multirange THEN task_json(task) END
-           AS current,
+           text_bytes(task) AS bytes,
+           CASE
+               WHEN task.id = %(id)s::uuid AND NOT task.version <@ %(versions)s::int4multirange
+               THEN task_json(task)
+           END AS current
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND (task.id = %(id)s::uuid OR task.parent_id = %(id)s::uuid)
+     ORDER BY task.id
+       FOR UPDATE
+), target AS MATERIALIZED (
+    SELECT id,
+           version,
+           version <@ %(versions)s::int4multirange AS matched,
+           current,
            CASE WHEN EXISTS (
                     SELECT
                       FROM webhooks AS webhook
@@ -21,17 +34,10 @@ WITH target AS MATERIALIZED (
                      WHERE feed.workspace_id = %(workspace_id)s::uuid
                        AND feed.read_at IS NOT NULL
                 )
-                THEN (
-                    SELECT coalesce(sum(text_bytes(subtask)), 0)
-                      FROM tasks AS subtask
-                     WHERE subtask.workspace_id = %(workspace_id)s::uuid
-                       AND subtask.parent_id = task.id
-                )
+                THEN (SELECT coalesce(sum(bytes), 0) FROM locked WHERE id <> %(id)s::uuid)
            END AS bytes_to_announce
-      FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.id = %(id)s::uuid
-       FOR UPDATE
+      FROM locked
+     WHERE id = %(id)s::uuid
 ), deleted AS (
     DELETE FROM tasks AS task
      USING target

@@ -1,6 +1,7 @@
 -- Change the fields that the parameter names, and announce the change. If no value changes, write
 -- nothing.
--- The statement locks the row first, so that it checks the preconditions on the current version.
+-- The statement locks the row before it changes it, so that it checks the preconditions on the
+-- current version.
 WITH assignee AS MATERIALIZED (
     -- Users and members come before tasks in the order of locks.
     SELECT member.user_id
@@ -10,6 +11,15 @@ WITH assignee AS MATERIALIZED (
        AND member.user_id = (%(changes)s::jsonb ->> 'assignee_id')::uuid
        FOR SHARE OF person
        FOR KEY SHARE OF member
+), parent AS MATERIALIZED (
+    -- Tasks are locked in the order of their ids. If the parent comes after the task, the trigger
+    -- check_parent locks it.
+    SELECT parent.id
+      FROM tasks AS parent
+     WHERE parent.workspace_id = %(workspace_id)s::uuid
+       AND parent.id = (%(changes)s::jsonb ->> 'parent_id')::uuid
+       AND parent.id < %(id)s::uuid
+       FOR SHARE
 ), locked AS MATERIALIZED (
     SELECT task AS before,
            jsonb_populate_record(task, %(changes)s::jsonb) AS after,
@@ -17,7 +27,7 @@ WITH assignee AS MATERIALIZED (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
-       AND (SELECT count(*) FROM assignee) >= 0
+       AND (SELECT count(*) FROM assignee) + (SELECT count(*) FROM parent) >= 0
        FOR NO KEY UPDATE
 ), changed AS (
     UPDATE tasks AS task

@@ -118,13 +118,15 @@ def chunked(content):
 
 def test_a_body_over_the_limit_gets_413_by_its_content_length(alice, connection):
     assert alice.post("/tasks", data=padded(MAX)).status_code == 201
-    error_message(alice.post("/tasks", data=padded(MAX + 1)), 413)
+    message = error_message(alice.post("/tasks", data=padded(MAX + 1)), 413)
+    assert message == f"The body is too large; it may have at most {MAX} bytes"
     assert count(connection, "tasks") == 1
 
 
 def test_a_chunked_body_over_the_limit_gets_413(alice, connection):
     for size in (MAX + 1, 5 * MAX):
-        error_message(alice.post("/tasks", **chunked(padded(size))), 413)
+        message = error_message(alice.post("/tasks", **chunked(padded(size))), 413)
+        assert f"at most {MAX} bytes" in message
     assert count(connection, "tasks") == 0
     for size in (MAX - 1, MAX):
         assert alice.post("/tasks", **chunked(padded(size))).status_code == 201

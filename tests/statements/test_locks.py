@@ -1,5 +1,6 @@
 """Statements that meet the open transaction of another connection."""
 
+import json
 import uuid
 
 import psycopg
@@ -17,6 +18,8 @@ from support.statements import (
     record,
     run,
 )
+
+from service.http.safe_writes import ANY_VERSION
 
 
 def is_locked(connection, table, condition, *values):
@@ -301,3 +304,96 @@ def test_a_worker_does_not_wait_for_a_request_that_is_revoking_a_token(
     impatient.rollback()
     other.rollback()
     assert run(connection, "worker/prune_tokens", after="")[0]["deleted"] == 1
+
+
+# The ids of tasks in Acme, in ascending order, and what a batch does with each.
+SUBTASK, CHANGED, PARENT, DELETED = (str(uuid.UUID(int=number)) for number in range(1, 5))
+NEW = str(uuid.UUID(int=9))
+
+
+@pytest.fixture
+def family(connection, cast):
+    """Insert these tasks; the subtask has a lower id than its parent, which the batch deletes."""
+    author = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+    for id in (DELETED, PARENT, CHANGED):
+        insert(connection, "tasks", id=id, **author)
+    insert(connection, "tasks", id=SUBTASK, parent_id=DELETED, **author)
+
+
+def rows_of_a_batch(cast):
+    """Return the rows that a batch locks, in the order of locks: each table and its condition."""
+    user, workspace = cast["bob"], cast["acme"]
+    return [
+        ("users", f"id = '{user}'"),
+        ("members", f"user_id = '{user}' AND workspace_id = '{workspace}'"),
+        ("workspaces", f"id = '{workspace}'"),
+        *(("tasks", f"id = '{id}'") for id in (SUBTASK, CHANGED, PARENT, DELETED)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
+    connection, meanwhile, cast, family, number
+):
+    """While it waits for one row, it has locked all rows before it, and no row after it."""
+    rows = rows_of_a_batch(cast)
+    table, condition = rows[number]
+    batch = {
+        "ids": [DELETED, CHANGED],
+        "versions": [None, 1],
+        "deleted_ids": [DELETED],
+        "new_ids": [NEW],
+        "parent_ids": [PARENT],
+        "assignee_ids": [cast["bob"]],
+    }
+    held = f"SELECT FROM {table} WHERE {condition} FOR UPDATE"
+    with meanwhile(held, "tasks/batch_lock", **batch, **managed(cast)) as found:
+        assert [is_locked(connection, *row) for row in rows] == [
+            place <= number for place in range(len(rows))
+        ]
+    assert found == [{"missing": [], "matched": True}]
+
+
+def test_two_batches_lock_the_ids_of_new_tasks_in_the_same_order(
+    connection, connect, meanwhile, cast
+):
+    ids = [str(uuid.uuid4()) for _ in range(5)]
+    names = "ids", "versions", "deleted_ids", "parent_ids", "assignee_ids"
+    lists = {name: [] for name in names}
+    locked = "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND granted ORDER BY objid"
+    for id in ids:
+        found = []
+        for order in (ids, ids[::-1]):
+            first = connect()
+            run(first, "tasks/batch_lock", **{**lists, **managed(cast), "new_ids": [id]})
+            with meanwhile(first, "tasks/batch_lock", **lists, **managed(cast), new_ids=order):
+                found.append(connection.execute(locked).fetchall())
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "values"),
+    [
+        ("tasks/delete", (SUBTASK, DELETED), {"id": DELETED}),
+        ("tasks/update", (CHANGED, PARENT), {"id": CHANGED, "parent": PARENT}),
+        ("tasks/update", (CHANGED, PARENT), {"id": PARENT, "parent": CHANGED}),
+    ],
+)
+def test_a_write_of_a_task_locks_tasks_in_the_order_of_their_ids(
+    connection, meanwhile, cast, family, name, order, values
+):
+    changes = json.dumps({"parent_id": values.get("parent")})
+    values = {"id": values["id"], "versions": ANY_VERSION, "changes": changes, **managed(cast)}
+    for number, held in enumerate(order):
+        held = f"SELECT FROM tasks WHERE id = '{held}' FOR UPDATE"
+        with meanwhile(held, name, **values):
+            locked = [is_locked(connection, "tasks", f"id = '{id}'") for id in order]
+            assert locked == [True, number == 1]
+        # The statement has committed.
+        restore = "UPDATE tasks SET parent_id = NULL WHERE id IN (%s, %s) AND title = 'x'"
+        if name == "tasks/update":
+            connection.execute(restore, (CHANGED, PARENT))
+        else:
+            author = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+            insert(connection, "tasks", id=DELETED, **author)
+            insert(connection, "tasks", id=SUBTASK, parent_id=DELETED, **author)

@@ -80,6 +80,15 @@ class View(NamedTuple):
         return path
 
 
+def source_of(view):
+    """Return the source of a view and of those functions of its module that it calls."""
+    source, members = inspect.getsource(view), vars(inspect.getmodule(view))
+    called = [
+        members[name] for name in re.findall(r"(?<!def )\b(\w+)\(", source) if name in members
+    ]
+    return source + "".join(map(inspect.getsource, filter(inspect.isfunction, called)))
+
+
 @cache
 def views():
     app = create_app(Settings.read({}))
@@ -90,7 +99,7 @@ def views():
             continue
         documented = getattr(view, "response", None)
         assert documented, f"the view {view.__name__} needs the decorator @response"
-        source = inspect.getsource(inspect.unwrap(view))
+        source = source_of(inspect.unwrap(view))
         found += [
             View(
                 method,

@@ -1,0 +1,22 @@
+-- Return whether the tasks that a batch changes or deletes, with the subtasks of those that it
+-- deletes, have at most 4 MiB of JSON. The response, the events and the errors of the batch show
+-- them whole.
+-- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without reading
+-- them, so it does not write the JSON of tasks whose texts alone are too long.
+SELECT CASE
+           WHEN (
+                    SELECT coalesce(sum(text_bytes(task)), 0)
+                      FROM tasks AS task
+                     WHERE task.workspace_id = %(workspace_id)s::uuid
+                       AND (task.id = ANY (%(ids)s::uuid[])
+                            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+                ) <= 4194304
+           THEN (
+                    SELECT coalesce(sum(octet_length(task_json(task)::text)), 0) <= 4194304
+                      FROM tasks AS task
+                     WHERE task.workspace_id = %(workspace_id)s::uuid
+                       AND (task.id = ANY (%(ids)s::uuid[])
+                            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+                )
+           ELSE false
+       END AS fits;
