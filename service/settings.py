@@ -144,11 +144,12 @@ def check_conninfo(text: str) -> None:
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
     """Return the text of a setting; raises InvalidSetting if its file cannot be read.
 
+    White space at both ends is removed: a secret that was made with ``echo`` ends with a newline.
     A secret may be in a file, because container platforms provide secrets as files. For example,
     ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``.
     """
     variable = item.name.upper()
-    text = environment.get(variable)
+    text = environment.get(variable, "").strip()
     if text:
         return text
     if variable == "HOST" and "PORT" in environment and PLATFORMS & set(environment):
