@@ -174,6 +174,8 @@ def read(
         except ValueError as error:
             # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
+            if message.startswith("must be a JSON object"):
+                message += "; a file of JSON Lines has one object on each line"
             cut_off = exported is not None and not text.endswith(b"\n")
             raise InvalidLine(line, CUT_OFF if cut_off else message + hint) from None
         row["line"] = line
