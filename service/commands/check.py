@@ -16,7 +16,7 @@ from service.commands.status.database import read_connections, read_database
 from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Problem, Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
-from service.database.pool import OldServer, WrongEncoding, encoding_of
+from service.database.pool import OldServer, WrongEncoding, encoding_of, fault_of_locale
 from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
@@ -101,6 +101,11 @@ def findings() -> Iterator[Finding]:
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
 
 
+def locale_problems(connection: Connection) -> Iterator[Problem]:
+    if fault := fault_of_locale(connection):
+        yield Problem(fault, level="tolerable")
+
+
 def without_effect() -> Iterator[Problem]:
     """Yield a problem for each environment variable that is set but has no effect."""
     for variable, nearest in Settings.misspelled().items():
@@ -135,7 +140,7 @@ def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]
     read_webhooks(reader)
     problems = [*server.problems, *read_connections(reader).problems]
     yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)
-    yield Finding("encoding", f"ok: {encoding_of(connection)}")
+    yield Finding("encoding", f"ok: {encoding_of(connection)}", [*locale_problems(connection)])
     applied = f"ok: {reader.migrations.applied} migrations"
     yield Finding("schema", applied, read_schema(reader).problems)
     yield Finding("rights", f"ok: {connection.info.user}", read_rights(reader).problems)

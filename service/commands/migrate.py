@@ -30,7 +30,7 @@ import click
 import psycopg
 
 from service.commands.base import current_settings, on_a_terminal, progress
-from service.database.pool import connect
+from service.database.pool import connect, fault_of_locale
 from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
 from service.version import version
@@ -435,6 +435,12 @@ def signals_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def warn_of_locale() -> None:
+    with connect(current_settings(), "migrate") as connection:
+        if fault := fault_of_locale(connection):
+            click.echo(f"warning: {fault}", err=True)
+
+
 @click.command("migrate")
 @click.option(
     "--dry-run", is_flag=True, help="Print the names of the pending migrations, and apply none."
@@ -449,6 +455,7 @@ def migrate_database(dry_run: bool) -> None:
     else:
         with signals_interrupt():
             names = migrate(current_settings())
+            warn_of_locale()
     for name in names:
         click.echo(name)
     if not names:

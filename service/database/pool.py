@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -26,6 +26,9 @@ from service.settings import Settings
 
 # The oldest major version of PostgreSQL that has every feature that the statements use.
 OLDEST = 15
+
+# How to create a database that the service can use.
+CREATE = "CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
 
 log = logging.getLogger("service.database")
 
@@ -46,8 +49,7 @@ class WrongEncoding(UnusableDatabase):
 
     def __init__(self, encoding: str) -> None:
         super().__init__(
-            f"the database has the encoding {encoding}: create another one with"
-            " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
+            f"the database has the encoding {encoding}: create another one with {CREATE}"
         )
 
 
@@ -65,6 +67,22 @@ def fault_of(connection: Connection) -> UnusableDatabase | None:
         return OldServer(version.partition(" ")[0])
     encoding = encoding_of(connection)
     return None if encoding == "UTF8" else WrongEncoding(encoding)
+
+
+class Locale(NamedTuple):
+    # Whether lower() changes letters other than A to Z.
+    knows_case: bool
+
+
+def fault_of_locale(connection: Connection) -> str | None:
+    """Return what does not work with the locale of this database; None if everything works."""
+    (locale,) = connection.rows(Locale, "connection/locale", {})
+    if locale.knows_case:
+        return None
+    return (
+        "the locale of the database knows upper and lower case of the letters A to Z only, so a"
+        f" search for \u00e9 does not find \u00c9: load the data into a database made with {CREATE}"
+    )
 
 
 def connection_options(settings: Settings, program: str) -> dict[str, Any]:
@@ -95,9 +113,12 @@ def connect(settings: Settings, command: str) -> Connection:
     """
     options = {**connection_options(settings, command), "prepare_threshold": None}
     connection = Connection.connect(settings.require_database(), **options)
-    if fault := fault_of(connection):
+    try:
+        if fault := fault_of(connection):
+            raise fault
+    except BaseException:
         connection.close()
-        raise fault
+        raise
     return connection
 
 

@@ -119,7 +119,9 @@ def test_healthz_returns_503_until_the_database_has_utf8(
         # More requests than the pool has connections.
         for _ in range(Settings.read({}).web_threads + 1):
             message = error_message(check(), 503)
-            assert message.endswith("create one with ENCODING 'UTF8' TEMPLATE template0")
+            assert message.endswith(
+                "create one with ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
+            )
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
         server.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
     # The pool still has broken connections to the old database.

@@ -6,6 +6,7 @@ The systemd units run it before web and worker.
 import re
 import shutil
 import socket
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -250,3 +251,28 @@ def test_a_missing_file_of_certificate_authorities_has_its_own_remedy():
         code, lines = check(address)
     assert code == 1
     assert 'root certificate file "/nowhere" does not exist: DATABASE_URL needs' in lines[-1]
+
+
+def test_check_and_migrate_name_a_locale_that_knows_case_in_ascii_only_and_the_remedy(database_url):
+    """Such a database works, except that a search for é does not find É."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    remedy = "CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        # The provider of the template would ignore the locale.
+        for locale, faults in (("C", 1), ("C.UTF-8", 0)):
+            create = remedy.replace("name", name).replace("C.UTF-8", locale)
+            server.execute(f"{create} LOCALE_PROVIDER libc")
+            try:
+                url = make_conninfo(database_url, dbname=name)
+                migrated = CliRunner().invoke(main, ["migrate"], env={"DATABASE_URL": url})
+                assert migrated.exit_code == 0
+                assert migrated.stderr.count("warning: the locale") == faults
+                if faults:
+                    assert migrated.stderr.endswith(f"made with {remedy}\n")
+                    (line,) = [line for line in warned(url) if line.startswith("encoding")]
+                    assert line.startswith("encoding    ERROR the locale of the database knows")
+                    assert line.endswith(remedy)
+                else:
+                    assert check(url)[0] == 0
+            finally:
+                server.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -294,6 +294,6 @@ def test_migrate_rejects_a_database_that_is_not_utf_8_and_says_what_to_do(encodi
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr == (
         f"Error: the database has the encoding {encoding}: create another one with"
-        " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0\n"
+        " CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0\n"
     )
     assert tables == []
