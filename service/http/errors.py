@@ -201,6 +201,10 @@ def from_database(error: psycopg.Error) -> HTTPException:
     deleted = sqlstate == "23503" and (
         current_request().method == "DELETE" or " " not in constraint
     )
+    if sqlstate.startswith("40") and current_request().method in ("GET", "HEAD"):
+        # The client has changed nothing, so there is no conflict: the gate counts every request.
+        log.warning("database unavailable: %s", type(error).__name__)
+        return http_error("unavailable", retry_after=1)
     if sqlstate.startswith("40") or deleted:
         return http_error("concurrent_change")
     if constraint in IDS:

@@ -111,3 +111,15 @@ def test_a_nul_that_gets_past_the_fields_to_the_database_gets_400(build):
     app.add_url_rule("/api/nul", view_func=lambda: db.row(One, "tasks/get", id="\0"))
     response = Client(app, TOKENS["alice"]).get("/nul")
     assert "the character NUL" in error_message(response, 400)
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+@pytest.mark.parametrize(("method", "status"), [("GET", 503), ("HEAD", 503), ("POST", 409)])
+def test_a_request_that_changes_nothing_is_no_conflict(connection, bob, method, status, state):
+    """The gate counts every request, and this write can fail like any other."""
+    assert bob.get("/tasks").status_code == 200
+    body = f"BEGIN RAISE EXCEPTION 's3cret' USING ERRCODE = '{state}'; END;"
+    with trigger(connection, "BEFORE UPDATE ON usage", body):
+        response = bob.send(method, "/tasks", json={"title": "x"} if method == "POST" else None)
+        assert response.status_code == status
+        assert ("Retry-After" in response.headers) == (status == 503)
