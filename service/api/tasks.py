@@ -145,8 +145,8 @@ def with_due_days(tasks: list[Values]) -> list[Values]:
         return tasks
     moments = dict(db.rows(DueMoment, "tasks/due_moments", days=[*days]))
     return [
-        {**task, "due_date": moments[day], "due_day": day}
-        if (day := task.get("due_date")) in moments
+        {**task, "due_date": moments[task["due_date"]], "due_day": task["due_date"]}
+        if task.get("due_date") in days
         else task
         for task in tasks
     ]

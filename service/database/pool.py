@@ -116,6 +116,7 @@ def connect(settings: Settings, command: str) -> Connection:
     try:
         if fault := fault_of(connection):
             raise fault
+        connection.run("connection/defaults", {})
     except BaseException:
         connection.close()
         raise
@@ -238,6 +239,7 @@ class Pool(ConnectionPool[Connection]):
         connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
+            connection.run("connection/defaults", {})
             connection.run(
                 "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
             )

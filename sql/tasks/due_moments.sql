@@ -1,3 +1,4 @@
 -- Return the last millisecond of each of these days in the timezone of the active workspace.
-SELECT day::text, iso(end_of_day(day, %(workspace_id)s::uuid)) AS moment
+SELECT to_char(day, 'YYYY-MM-DD') AS day,
+       iso(end_of_day(day, %(workspace_id)s::uuid)) AS moment
   FROM unnest(%(days)s::date[]) AS day;

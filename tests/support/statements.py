@@ -31,6 +31,7 @@ def preparable(name):
 def configure(connection):
     """Configure a connection as the pool does, so that it gets the same plans."""
     timeouts = {"statement_timeout": "0", "idle_timeout": "0"}
+    connection.execute(STATEMENTS["connection/defaults"].source)
     connection.execute(STATEMENTS["connection/configure"].source, timeouts)
 
 
