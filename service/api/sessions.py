@@ -25,7 +25,9 @@ sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
-    email = fields.Email(load_only=True, required=True, description="The user's e-mail address")
+    email = fields.StoredEmail(
+        load_only=True, required=True, description="The user's e-mail address"
+    )
     name = fields.PersonName(load_only=True, load_default=None, description=NAME)
     expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
     user = fields.Nested(User, dump_only=True, description="The user")

@@ -5,10 +5,18 @@ from typing import NamedTuple
 import click
 
 from service.callers import OPERATOR
-from service.commands.base import confirm, echo_rows, json_option, one_row, query, yes_option
+from service.commands.base import (
+    confirm,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    validate,
+    yes_option,
+)
 from service.commands.workspaces import find_workspace
 from service.members import AddedMember, ChangedMember
-from service.values.fields import ROLES
+from service.values.fields import ROLES, StoredEmail
 
 
 class ListedMember(NamedTuple):
@@ -55,6 +63,7 @@ def add_member(slug: str, email: str, role: str) -> None:
     values = {**OPERATOR, "id": find_workspace(slug).id, "role": role, "created_id": None}
     (added,) = query(AddedMember, "members/add", email=email, **values)
     if added.id is None:
+        validate(StoredEmail(), "EMAIL", email)
         raise click.ClickException(f"there is no user {email}")
     if added.body is None:
         absent = f"{email} is not a member of {slug}"

@@ -35,10 +35,13 @@ TIMESTAMP = (
     r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
-# Patterns of the published document. EMAIL and URL_TEXT also check values. Python code checks the
-# values for the other patterns.
+# Patterns of the published document. URL_TEXT also checks values. Python code checks the values for
+# the other patterns.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
+MAILBOX, DOMAIN = rf"{ATOM}(\.{ATOM})*", rf"({LABEL}\.)+[A-Za-z][A-Za-z0-9-]{{0,61}}[A-Za-z0-9]"
+# Release 1.1.0 also allowed hyphens and digits at the ends of the last part of a domain.
+STORED_DOMAIN = rf"({LABEL}\.)+[A-Za-z0-9-]{{2,63}}"
+EMAIL = rf"^{MAILBOX}@{STORED_DOMAIN}$"
 URL_TEXT = r"^https?://[!-~]+$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL = r"^[^\u0000]*$"
@@ -485,8 +488,19 @@ def timezones() -> frozenset[str]:
 
 
 class Email(Text):
-    default_error_messages = {"email": "must be an e-mail address, like ada@example.com"}
-    well_formed = re.compile(EMAIL, re.ASCII)
+    """An address in ASCII, whose domain has the form that the DNS requires (RFC 5321, RFC 1035)."""
+
+    default_error_messages = {
+        "email": "must be an e-mail address, like ada@example.com",
+        "ascii": "must be in ASCII: write a domain in another alphabet in its xn-- form (Punycode),"
+        " like xn--mnchen-3ya.de; the part before the @ has no such form",
+        "mailbox": "must have 1 to 64 characters before the @, without quotes, brackets and commas,"
+        " and with single dots only inside",
+        "domain": "must have a domain like example.com after the @: at least two parts of 1 to 63"
+        " letters, digits and inner hyphens, the last of which begins with a letter",
+    }
+    well_formed = re.compile(f"{MAILBOX}@{DOMAIN}", re.ASCII)
+    mailbox = re.compile(MAILBOX, re.ASCII)
     json_schema = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -494,10 +508,22 @@ class Email(Text):
 
     def _convert(self, value: object) -> str:
         email = super()._convert(value)
+        mailbox, _, domain = email.rpartition("@")
         # RFC 5321: the part before the @ has at most 64 octets.
-        if not self.well_formed.fullmatch(email) or email.index("@") > 64:
+        if self.well_formed.fullmatch(email) and len(mailbox) <= 64:
+            return email
+        if not mailbox or not domain or re.search(r"[\s<>@]", mailbox + domain):
             raise self.make_error("email")
-        return email
+        if not email.isascii():
+            raise self.make_error("ascii")
+        wrong_domain = self.mailbox.fullmatch(mailbox) and len(mailbox) <= 64
+        raise self.make_error("domain" if wrong_domain else "mailbox")
+
+
+class StoredEmail(Email):
+    """An address that the database may have: release 1.1.0 required less of its domain."""
+
+    well_formed = re.compile(f"{MAILBOX}@{STORED_DOMAIN}", re.ASCII)
 
 
 class URL(Text):

@@ -23,13 +23,14 @@ from service.values.fields import (
     UUID,
     CountingNumber,
     Day,
-    Email,
     Field,
     Id,
     NewId,
     OneOf,
     Options,
     PersonName,
+    StoredEmail,
+    StringList,
     Text,
     Timestamp,
     Timezone,
@@ -107,7 +108,7 @@ class WorkspaceLine(CreatedLine, WorkspaceDetails):
 
 
 class UserLine(CreatedLine):
-    email = Email(required=True)
+    email = StoredEmail(required=True)
     name = PersonName(required=True)
     deactivated_at = PastTimestamp(load_default=None)
 
@@ -135,6 +136,7 @@ class TaskLine(OwnedLine, CreatedLine, Task):
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
+    attendees = StringList(StoredEmail(), 200, unique=True, load_default=list)
     status = OneOf(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
@@ -144,6 +146,8 @@ class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
 
 class MailLine(OwnedLine, Mail):
     id = NewId(load_default=None)
+    sender = StoredEmail(data_key="from", required=True)
+    recipients = StringList(StoredEmail(), 200, data_key="to", load_default=list)
     user_id = UserRef(data_key="user", required=True)
 
 
