@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ from support import front
 from support.commands import CommandRunner, rows, sentences
 from support.database import open_pool
 from support.processes import children, get, serving, wait_until, working
+from support.receivers import KEY
 
-from service.process import application_name
+from service.process import MAX_HOST, application_name, own_host, short_host
 from service.settings import Settings
 
 
@@ -122,6 +124,55 @@ def test_a_stopped_process_removes_its_row_and_a_killed_process_leaves_it(databa
         worker.kill()
         worker.wait(60)
         assert len(names(connection)) == 1
+
+
+def test_status_of_one_process_fails_once_the_process_is_frozen(
+    database_url, connection, cli, monkeypatch
+):
+    # A worker looks for deliveries every half a second, and so gives a sign of life that often.
+    monkeypatch.setattr("service.commands.status.SILENT", 4)
+    with working(database_url, WEBHOOK_KEY=KEY) as worker:
+        # This is what compose.yaml asks, with the whole name of the host.
+        name = f"{os.uname().nodename}:{worker.pid}"
+
+        answers = []
+
+        def answer():
+            answers.append(cli("status", "--process", name))
+            return answers[-1]
+
+        wait_until(lambda: answer().exit_code == 0, worker)
+        line = (
+            rf"{own_host()}:{worker.pid} version \S+ since \S+, [0-9]+ connections, last .* s ago\n"
+        )
+        assert re.fullmatch(line, answers[-1].stdout)
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            wait_until(lambda: answer().exit_code == 1, worker)
+            said = rf"Error: the worker process {own_host()}:{worker.pid} has given no sign of life"
+            assert re.match(rf"{said} for [0-9]+ s\n", answers[-1].stderr)
+            # The row is still there: the line of the process alone does not say that it lives.
+            assert f"worker        {own_host()}:{worker.pid} " in cli("status").stdout
+        finally:
+            worker.send_signal(signal.SIGCONT)
+        wait_until(lambda: answer().exit_code == 0, worker)
+    ended = answer()
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: no process has the name {own_host()}:{worker.pid}")
+
+
+@pytest.mark.nodatabase
+def test_hosts_whose_long_names_differ_only_at_the_end_are_different_hosts():
+    """The pods of a Kubernetes deployment have such names, and all their processes the id 1."""
+    pods = [f"task-service-worker-7d9f8b6c5-{end}" for end in ("abcde", "fghij")]
+    first, second = map(short_host, pods)
+    assert first != second
+    assert max(len(first), len(second)) <= MAX_HOST
+    assert short_host("host7") == "host7"
+    # The name of each program has it whole, so that a worker knows the web processes of its host.
+    for program in ("web", "worker"):
+        name = application_name(program).split(" ")
+        assert (len(name), name[3].rpartition(":")[0]) == (4, own_host())
 
 
 def test_a_process_gives_its_sign_of_life_once_one_of_its_connections_is_free(build, connection):

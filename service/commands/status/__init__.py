@@ -12,11 +12,17 @@ from service.commands.status.database import (
     read_database,
     read_vacuum,
 )
-from service.commands.status.processes import read_processes, read_waits
+from service.commands.status.processes import (
+    process_in_words,
+    read_processes,
+    read_waits,
+    silence_in_words,
+)
 from service.commands.status.replication import read_archive, read_servers, read_standbys
 from service.commands.status.schema import explain, read_rights
-from service.commands.status.section import Problem, Reader, Section
+from service.commands.status.section import SILENT, Problem, Process, Reader, Section
 from service.commands.status.webhooks import read_deliveries, read_keys, read_oldest, read_webhooks
+from service.process import short_host
 
 
 @click.command("status")
@@ -27,13 +33,21 @@ from service.commands.status.webhooks import read_deliveries, read_keys, read_ol
     is_flag=True,
     help="Print the figures in the format of Prometheus' textfile collector.",
 )
-def show_status(as_json: bool, as_metrics: bool) -> None:
+@click.option(
+    "--process",
+    metavar="HOST:PID",
+    help="Print only the line of this process. Fails if it gave no sign of life for a minute.",
+)
+def show_status(as_json: bool, as_metrics: bool, process: str | None) -> None:
     """Prints each problem in a line at the end of the page, and says what to do. With --json, the
     member "problems" lists the problems. With --metrics, task_service_problems is their number, and
-    the exit status is always 0.
+    the exit status is always 0. --process is for health checks: it asks only for that process.
     """
-    if as_json and as_metrics:
-        raise click.UsageError("give either --json or --metrics, not both")
+    if bool(as_json) + bool(as_metrics) + bool(process) > 1:
+        raise click.UsageError("give one of --json, --metrics and --process")
+    if process:
+        show_process(process)
+        return
     up = True
     try:
         with connect() as connection:
@@ -52,6 +66,25 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
         click.echo("\n".join(output.page(sections, problems)))
     if problems:
         raise SystemExit(1)
+
+
+def show_process(name: str) -> None:
+    """Print the line of a process; raises ClickException if it gives no sign of life."""
+    host, _, pid = name.rpartition(":")
+    shown = f"{short_host(host)}:{pid}"
+    with connect() as connection, connection.transaction():
+        connection.run("status/configure", {})
+        running = connection.rows(Process, "status/processes", {})
+    # A process that was killed may have left a row with the same name and another version.
+    found = sorted(
+        (process for process in running if process.process == shown),
+        key=lambda process: process.silent_seconds,
+    )
+    if not found:
+        raise click.ClickException(f"no process has the name {shown}; the command status lists all")
+    if found[0].silent_seconds > SILENT:
+        raise click.ClickException(silence_in_words(found[0]))
+    click.echo(process_in_words(found[0]))
 
 
 def read_sections(reader: Reader) -> list[Section]:

@@ -1,8 +1,10 @@
 """Sections of ``status``: web processes and workers, and sessions that wait."""
 
+import re
 from typing import NamedTuple
 
-from service.commands.status.section import SILENT, Problem, Reader, Section
+from service.commands.status.section import SILENT, Problem, Process, Reader, Section
+from service.process import own_host
 from service.version import build
 
 # A session that waits longer than this many seconds for a standby is a problem.
@@ -34,7 +36,7 @@ def read_processes(reader: Reader) -> Section:
         "workers": workers,
         "processes_silent": len(silent),
     }
-    lines, problems = [], []
+    lines, problems, notes = [], [], []
     if not web:
         text = "no web process is running, so no request is answered"
         problems.append(Problem(text, "start web"))
@@ -42,21 +44,40 @@ def read_processes(reader: Reader) -> Section:
         text = "no worker is running, so deliveries wait and nothing is pruned"
         problems.append(Problem(text, "start a worker"))
     for process in reader.processes:
-        speedups = {True: " speedups on,", False: " speedups off,", None: ""}[process.speedups]
-        text = (
-            f"{process.process} version {process.version} since {process.started_at},{speedups}"
-            f" {process.connections} connections, last sign of life"
-            f" {process.silent_seconds:.1f} s ago"
-        )
-        lines.append((process.program, text))
+        lines.append((process.program, process_in_words(process)))
         name = f"the {process.program} process {process.process}"
         if process in silent:
-            text = f"{name} has given no sign of life for {process.silent_seconds:.0f} s"
-            problems.append(Problem(text, SILENT_REMEDY))
+            problems.append(Problem(silence_in_words(process), SILENT_REMEDY))
         elif process.version != build():
             text = f"{name} runs version {process.version}, but this command is {build()}"
-            problems.append(Problem(text, "restart it"))
-    return Section({"processes": reader.processes}, metrics, problems, lines)
+            # During an upgrade, two releases serve side by side. Only a process that an operator
+            # has forgotten to restart after the upgrade of its host is a problem.
+            is_own = process.process.rpartition(":")[0] == own_host()
+            if is_own and numbers_of(process.version) <= numbers_of(build()):
+                problems.append(Problem(text, "restart it"))
+            else:
+                notes.append(text)
+    return Section({"processes": reader.processes}, metrics, problems, lines, notes)
+
+
+def process_in_words(process: Process) -> str:
+    speedups = {True: " speedups on,", False: " speedups off,", None: ""}[process.speedups]
+    return (
+        f"{process.process} version {process.version} since {process.started_at},{speedups}"
+        f" {process.connections} connections, last sign of life {process.silent_seconds:.1f} s ago"
+    )
+
+
+def silence_in_words(process: Process) -> str:
+    return (
+        f"the {process.program} process {process.process} has given no sign of life for"
+        f" {process.silent_seconds:.0f} s"
+    )
+
+
+def numbers_of(version: str) -> list[int]:
+    """Return the numbers of a version without the commit: 1, 0 and 0 of ``1.0.0+0123abc``."""
+    return [int(number) for number in re.findall("[0-9]+", version.partition("+")[0])]
 
 
 def read_waits(reader: Reader) -> Section:
