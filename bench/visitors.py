@@ -196,6 +196,8 @@ class Load:
         self.known = {}
         # The id and the version of each acknowledged change.
         self.changes = set()
+        # By user: the connection of a client that keeps it, as every second client does.
+        self._kept = {}
         self._stop, self._lock = Event(), Lock()
         self._threads = [Thread(target=self._run, args=(user,)) for user in range(CLIENTS)]
 
@@ -209,6 +211,8 @@ class Load:
             self._stop.set()
             for thread in self._threads:
                 thread.join()
+            for connection in self._kept.values():
+                connection.close()
         if self.errors:
             raise self.errors[0]
 
@@ -229,9 +233,20 @@ class Load:
             answer = self._send(user, requests.send(answer))
 
     def _send(self, user, ask):
-        """Send a request on a connection of its own; return the JSON, which is empty on a fault."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        headers = {"Connection": "close", "Content-Type": "application/json", **ask.headers}
+        """Send a request; return the JSON, which is empty on a fault.
+
+        Half of the clients keep their connections. They do not look whether the server has closed
+        an idle one before they send the next request, and so they lose it. The others use a
+        connection of its own for each request.
+        """
+        keeps = user % 2 == 1
+        connection = self._kept.pop(user, None)
+        words = "on a kept connection: " if connection else ""
+        if connection is None:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"Content-Type": "application/json", **ask.headers}
+        if not keeps:
+            headers["Connection"] = "close"
         if "Cookie" not in headers:
             headers["Authorization"] = f"Bearer bench-{user}"
         began, fault, detail, answer = monotonic(), "", "", {}
@@ -245,8 +260,10 @@ class Load:
                 fault = "refused" if response.status in (429, 502, 503, 504) else "failed"
                 detail = f"{response.status} {answer.get('message')}"
         except (OSError, http.client.HTTPException) as error:
-            fault, detail = "lost", f"no response: {error!r}"
-        finally:
+            fault, detail = "lost", f"{words}no response: {error!r}"
+        if keeps and fault != "lost":
+            self._kept[user] = connection
+        else:
             connection.close()
         with self._lock:
             self.replies.append(Reply(ask.kind, began, monotonic() - began, fault, detail))

@@ -2,17 +2,18 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from support.database import open_pool
-from support.project import PROJECT, read
+from support.project import PROJECT, blocks, environment, read, replaced
 
 from service.__main__ import main
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("promtool")]
-RULES = "docs/deploy/prometheus-rules.yml"
+RULES, PAGE = "docs/deploy/prometheus-rules.yml", "docs/operations.md"
 (GROUP,) = yaml.safe_load(read(RULES))["groups"]
 ALERTS = {rule["alert"]: rule for rule in GROUP["rules"] if "alert" in rule}
 FAILED = 'requests_total{route="/api/tasks",status="500"}'
@@ -75,6 +76,34 @@ def promtool(*arguments, text=None):
 
 def test_promtool_accepts_the_metrics(metrics):
     promtool("check", "metrics", text=metrics)
+
+
+def test_promtool_accepts_what_the_script_of_the_page_writes(metrics, database_url, tmp_path):
+    """The addresses are those of this machine, where nothing answers."""
+    (block,) = [text for text in blocks(PAGE, "sh") if "<<'SH'" in text]
+    script = block.partition("<<'SH'\n")[2].partition("\nSH\n")[0]
+    server, dump = tmp_path / "server.conf", tmp_path / "service.dump"
+    server.write_text("server_name api.example.com;\n")
+    dump.write_text("")
+    command = f"{sys.executable} -m service"
+    script = replaced(
+        script,
+        ("PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/bin\n", ""),
+        ("/var/lib/prometheus/node-exporter", str(tmp_path)),
+        ("/etc/nginx/task-service/server.conf", str(server)),
+        ("/var/backups/task-service/service.dump", str(dump)),
+        ("/var/log/nginx/task-service-unanswered.log", "/dev/null"),
+        ("cd /\n", f"cd {PROJECT}\n"),
+        ("task-service status", f"{command} status"),
+        (":8000", ":1"),
+        (":443:127.0.0.1:443", ":443:127.0.0.1:1"),
+    )
+    subprocess.run(["sh", "-c", script], env=environment(DATABASE_URL=database_url), check=True)
+    written = tmp_path.joinpath("task-service.prom").read_text()
+    for name in ("healthz_status", "public_healthz_status", "unanswered_total", "up"):
+        assert f"\ntask_service_{name} " in written
+    assert f"\ntask_service_{DUMP} " in written
+    promtool("check", "metrics", text=written)
 
 
 def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_path):
