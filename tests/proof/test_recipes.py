@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 # The tests that check whether all parts fit together, in the order of how clear their messages are.
 TESTS = """
     test_sql test_docs commands/test_export openapi/test_openapi test_tenants test_constraints
-    api/test_every_field commands/test_load api/test_page_size api/test_meetings api/test_writes
-    openapi/test_examples test_layers commands/test_migrate api/test_lists
+    openapi/test_json_schema api/test_every_field commands/test_load api/test_page_size
+    api/test_meetings api/test_writes openapi/test_examples test_layers commands/test_migrate
+    api/test_lists
 """
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 PYTEST += [f"tests/{name}.py" for name in TESTS.split()]
@@ -48,7 +49,12 @@ def add_a_filter(folder):
     change(rows, '{**TITLED, "notes": WORD},', '{**TITLED, "notes": WORD, "platform": "zoom"},')
 
 
-TAG = {"id": "0190163d-8694-7000-8000-000000000071", "name": "Release"}
+TAG = {
+    "id": "0190163d-8694-7000-8000-000000000071",
+    "name": "Release",
+    "kind": "public",
+    "day": "2026-12-24",
+}
 TABLE = """-- Tags of a workspace.
 
 CREATE TABLE tags (
@@ -58,15 +64,21 @@ CREATE TABLE tags (
     name text NOT NULL
         CONSTRAINT "name must have 1 to 120 characters"
         CHECK (length(name) BETWEEN 1 AND 120),
+    kind text NOT NULL
+        CONSTRAINT "kind must be one of: public, private"
+        CHECK (kind IN ('public', 'private')),
+    day date NOT NULL
+        CONSTRAINT "day must be in the years 1900 to 9998"
+        CHECK (day >= '1900-01-01' AND day < '9999-01-01'),
     PRIMARY KEY (workspace_id, id)
 );
 
-CREATE TYPE tag_document AS ("id" uuid, "name" text);
+CREATE TYPE tag_document AS ("id" uuid, "name" text, "kind" text, "day" date);
 
 CREATE FUNCTION tag_json(tag tags) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT row_to_json(ROW(tag.id, tag.name)::tag_document)
+    SELECT row_to_json(ROW(tag.id, tag.name, tag.kind, tag.day)::tag_document)
 $$;
 """
 LIST = """-- One page of the tags of the active workspace, newest first.
@@ -103,6 +115,10 @@ class Label(schemas.Resource):
 
     id = fields.Id(dump_only=True, description="The id of the tag")
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="What it says")
+    kind = fields.OneOf(
+        "public", "private", schema_name="TagKind", dump_only=True, description="Who sees it"
+    )
+    day = fields.Day(dump_only=True, description="The day that it marks")
 
 
 @tags.get("/tags")
@@ -118,8 +134,8 @@ def list_tags(query: Values) -> Response:
 ENTRY = """    Resource(
         "tags",
         path="/tags",
-        required={"name": "Tea"},
-        rejected={"name": [""]},
+        required={"name": "Tea", "kind": "public", "day": "2026-12-24"},
+        rejected={"name": [""], "kind": ["other"], "day": ["1899-12-31", "9999-01-01"]},
         left_out=True,
         lists={"tags": PagedList()},
     ),
