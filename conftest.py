@@ -1,18 +1,23 @@
 """For all tests: choose which tests run and in how many processes, and provide a PostgreSQL."""
 
+import fcntl
 import os
 import resource
 import shutil
 import socket
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import fields
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from support.guard import start as start_guard
 from support.project import PROJECT
-from support.statements import new_database
+from support.statements import copied_database, migrated_database
 
+from service.commands.migrate import migrate
 from service.devkit.children import end_with_parent
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings
@@ -30,6 +35,8 @@ SPEEDUPS = Settings.read({}).uses_speedups
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
 # Variables of pytest and its plugins that are read after the tests have been collected.
 READ_LATER = "PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT", "PYTEST_VERSION", "PYTEST_XDIST_"
+# The database from which the others of an embedded server are copied.
+MIGRATED = "migrated"
 # The folder that the guard of this process removes.
 FOLDER = pytest.StashKey[str]()
 # The fixtures of services that all tests share.
@@ -145,15 +152,52 @@ def pytest_xdist_auto_num_workers(config):
 
 
 @pytest.fixture(scope="session")
-def database_url(request):
-    """Yield a new, migrated database on the server of TEST_DATABASE_URL or an embedded one."""
+def template(request, tmp_path_factory):
+    """Yield the URL of a migrated database that no test uses, so that others can be copied from it.
+
+    It is on the server of TEST_DATABASE_URL, or on an embedded one for each process. Of several
+    processes, the first one makes the data of the embedded server, and the others copy them.
+    """
     server = os.environ.get("TEST_DATABASE_URL")
     if server:
-        yield from new_database(server)
+        with migrated_database(server) as url:
+            yield url
         return
-    from service.devkit import postgres as embedded
+    from service.devkit.postgres import Postgres
 
     # Nobody needs the data after a crash of the machine, so do not wait for the disk.
-    with embedded.Postgres(request.config.stash[FOLDER], durable=False) as postgres:
-        postgres.start()
-        yield from new_database(postgres.get_uri())
+    with Postgres(request.config.stash[FOLDER], durable=False) as postgres:
+        if hasattr(request.config, "workerinput"):
+            shared = tmp_path_factory.getbasetemp().parent / "postgres"
+            with shared.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if shared.exists():
+                    copy(shared, postgres.data)
+                else:
+                    start_migrated(postgres)
+                    postgres.pg_ctl("stop", "-m", "fast")
+                    copy(postgres.data, shared)
+            postgres.start()
+        else:
+            start_migrated(postgres)
+        yield make_conninfo(postgres.get_uri(), dbname=MIGRATED)
+
+
+def start_migrated(postgres):
+    postgres.start()
+    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {MIGRATED}")
+    url = make_conninfo(postgres.get_uri(), dbname=MIGRATED)
+    migrate(Settings.read({"DATABASE_URL": url}))
+
+
+def copy(folder, target):
+    """Copy a folder with the owners of its files."""
+    subprocess.run(["cp", "-a", folder, target], check=True)
+
+
+@pytest.fixture(scope="session")
+def database_url(template):
+    """Yield the URL of the database that all tests of this process use."""
+    with copied_database(template) as url:
+        yield url

@@ -28,7 +28,7 @@ from support.proxy import Proxy
 from support.receivers import KEY, Receiver, environment
 from support.resources import TABLES
 from support.rows import SESSION, TOKENS, grants, insert, insert_member, insert_token, restore_cast
-from support.statements import empty_database, until_waiting
+from support.statements import copied_database, new_database, until_waiting
 from support.world import World
 
 from service import logs
@@ -104,7 +104,16 @@ def app(settings, start_shared):
 
 @pytest.fixture
 def empty(database_url):
-    yield from empty_database(database_url)
+    """Yield the URL of a new database without migrations."""
+    with new_database(database_url) as url:
+        yield url
+
+
+@pytest.fixture
+def other(template):
+    """Yield the URL of a migrated database that a test may break."""
+    with copied_database(template) as url:
+        yield url
 
 
 @pytest.fixture

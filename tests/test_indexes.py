@@ -6,7 +6,14 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 from support.rows import insert, insert_member
-from support.statements import DEFINITIONS, NAMES, configure, flattened, generic_plan, new_database
+from support.statements import (
+    DEFINITIONS,
+    NAMES,
+    configure,
+    copied_database,
+    flattened,
+    generic_plan,
+)
 
 from service.database.statements import STATEMENTS
 
@@ -89,9 +96,10 @@ SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task", "former_members
 
 
 @pytest.fixture(scope="module")
-def large(database_url):
+def large(template):
     """Yield the URL of another database, because tables stay large after their rows are gone."""
-    yield from new_database(database_url)
+    with copied_database(template) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

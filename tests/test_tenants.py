@@ -130,8 +130,9 @@ def queries(view, acme, owner):
     """Each filter with each value, alone and with the cursor of the owner's first page."""
     assert not view.variables or not filters(view.arguments) or view.documented.kind == "page"
     found = []
+    ids, cursor = acme.ids(), acme.cursor()
     for field in (None, *filters(view.arguments)):
-        values = filter_values(field, acme.ids(), WORD, acme.cursor()) if field else [None]
+        values = filter_values(field, ids, WORD, cursor) if field else [None]
         shown = 0
         for value in values:
             query = {key(field): value} if field else {}
@@ -204,10 +205,9 @@ def test_each_statement_of_a_view_that_filters_takes_all_filters_of_the_view(vie
 @FILTERED
 def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited, view, field):
     (path,) = own_paths(view, owner, acme)
+    ids, cursor = acme.ids(), acme.cursor()
     begin = {
-        key(other): acme.cursor()
-        for other in filters(view.arguments)
-        if isinstance(other, fields.Cursor)
+        key(other): cursor for other in filters(view.arguments) if isinstance(other, fields.Cursor)
     }
 
     def number(query):
@@ -216,7 +216,7 @@ def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited
         return len(body.get("data", [body]))
 
     def values_of(field):
-        return filter_values(field, acme.ids(), WORD, acme.cursor())
+        return filter_values(field, ids, WORD, cursor)
 
     def choosing_values(field):
         return values_of(field) if field.name in ORDERS else values_of(field)[:1]

@@ -17,10 +17,8 @@ from service.http.access_log import ARRIVED
 from service.settings import Settings
 
 
-@pytest.fixture
-def check(empty, start):
-    """Return a function that requests /healthz of a service on the database ``empty``."""
-    app = start(Settings.read({"DATABASE_URL": empty}))
+def checking(app):
+    """Return a function that requests /healthz of this service."""
 
     def check():
         response = app.test_client().get("/healthz")
@@ -28,6 +26,16 @@ def check(empty, start):
         return response
 
     return check
+
+
+@pytest.fixture
+def check(empty, start):
+    return checking(start(Settings.read({"DATABASE_URL": empty})))
+
+
+@pytest.fixture
+def check_other(other, start):
+    return checking(start(Settings.read({"DATABASE_URL": other})))
 
 
 def assert_pending(response):
@@ -52,24 +60,18 @@ def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
         assert_pending(check())
 
 
-@pytest.fixture
-def migrated(empty):
-    migrate(Settings.read({"DATABASE_URL": empty}))
-    return empty
-
-
-def test_healthz_returns_503_while_the_database_is_read_only(migrated, check):
-    assert check().status_code == 200
-    name = conninfo_to_dict(migrated)["dbname"]
-    with psycopg.connect(migrated, autocommit=True) as connection:
+def test_healthz_returns_503_while_the_database_is_read_only(other, check_other):
+    assert check_other().status_code == 200
+    name = conninfo_to_dict(other)["dbname"]
+    with psycopg.connect(other, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         end_others(connection)
-        message = error_message(check(), 503)
+        message = error_message(check_other(), 503)
         assert message == "The database accepts no writes; the command status says why"
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     # The pool replaces connections that still have the setting.
-    wait_until(lambda: check().status_code == 200)
+    wait_until(lambda: check_other().status_code == 200)
 
 
 def end_others(connection):
@@ -80,25 +82,23 @@ def end_others(connection):
     ).fetchall()
 
 
-def test_healthz_returns_503_while_a_table_is_missing(migrated, check):
-    with psycopg.connect(migrated, autocommit=True) as connection:
+def test_healthz_returns_503_while_a_table_is_missing(other, check_other):
+    with psycopg.connect(other, autocommit=True) as connection:
         for table in set(schema_objects()["tables"]) - {"schema_migrations"}:
-            assert check().status_code == 200, table
+            assert check_other().status_code == 200, table
             connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
-            message = error_message(check(), 503)
+            message = error_message(check_other(), 503)
             named = "is missing; the command status names it"
             assert message == f"A table or a function of the service {named}"
             connection.execute(f"ALTER TABLE renamed RENAME TO {table}")
-    assert check().status_code == 200
+    assert check_other().status_code == 200
 
 
 @pytest.mark.parametrize(
     "item", ["TABLE tasks", "SEQUENCE event_positions", "FUNCTION announce", "SCHEMA public"]
 )
-def test_healthz_returns_503_while_the_service_may_not_use_an_object(
-    migrated, start, granted, item
-):
-    with granted(migrated) as (role, url), psycopg.connect(migrated, autocommit=True) as owner:
+def test_healthz_returns_503_while_the_service_may_not_use_an_object(other, start, granted, item):
+    with granted(other) as (role, url), psycopg.connect(other, autocommit=True) as owner:
         client = start(Settings.read({"DATABASE_URL": url})).test_client()
         assert client.get("/healthz").status_code == 200
         owner.execute(f"REVOKE ALL ON {item} FROM {role}")

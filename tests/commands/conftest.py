@@ -10,7 +10,6 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from support.commands import CommandRunner, read_to_end
-from support.statements import new_database
 
 from service.settings import Settings
 
@@ -33,12 +32,6 @@ def status_of(start):
         return runner.invoke(args=["status", *options])
 
     return status_of
-
-
-@pytest.fixture
-def other(database_url):
-    """Yield the URL of a migrated database that a test may break."""
-    yield from new_database(database_url)
 
 
 @pytest.fixture

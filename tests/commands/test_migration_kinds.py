@@ -55,10 +55,9 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 
 
 @pytest.fixture
-def watcher(empty):
+def watcher(other):
     """Yield a connection to a migrated database with some tasks."""
-    migrate(Settings.read({"DATABASE_URL": empty}))
-    with psycopg.connect(empty, autocommit=True) as connection:
+    with psycopg.connect(other, autocommit=True) as connection:
         cast = restore_cast(connection)
         connection.execute(
             "INSERT INTO tasks (workspace_id, created_by, title)"
@@ -69,7 +68,7 @@ def watcher(empty):
 
 
 @pytest.fixture
-def run(copied, empty):
+def run(copied, other):
     """Yield a function that starts ``migrate`` of a later release as a process."""
     for name, source in KINDS:
         (copied / f"sql/schema/{name}.sql").write_bytes(source)
@@ -80,7 +79,7 @@ def run(copied, empty):
         process = subprocess.Popen(
             [sys.executable, "-m", "service", "migrate"],
             cwd=copied,
-            env={**os.environ, "DATABASE_URL": empty},
+            env={**os.environ, "DATABASE_URL": other},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -130,10 +129,10 @@ def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watche
 
 
 def test_without_a_terminal_migrate_says_that_a_migration_begins_before_it_ends(
-    run, watcher, copied, empty
+    run, watcher, copied, other
 ):
     """A log of a pipeline would otherwise show nothing until all migrations are applied."""
-    with blocked(BACKFILL[0], run, watcher, copied, empty) as process:
+    with blocked(BACKFILL[0], run, watcher, copied, other) as process:
         assert process.stderr.readline() == BEGIN[-1]
         assert process.poll() is None
     assert finish(process)[:2] == (0, [BACKFILL[0]])
@@ -152,7 +151,7 @@ def test_after_a_migration_in_batches_an_index_shows_how_many_rows_there_are_wit
 
 
 def test_a_second_run_waits_as_long_as_the_first_one_works_and_does_not_say_how_to_end_it(
-    run, watcher, copied, empty, monkeypatch, capsys
+    run, watcher, copied, other, monkeypatch, capsys
 ):
     for name, value in (("PATIENCE", 0.1), ("PAUSE", 0.1), ("WATCH_INTERVAL", 0.05)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
@@ -163,9 +162,9 @@ def test_a_second_run_waits_as_long_as_the_first_one_works_and_does_not_say_how_
         monkeypatch.setitem(STATEMENTS, f"schema/{name}", Statement(source))
     with (
         ThreadPoolExecutor(1) as threads,
-        blocked(BACKFILL[0], run, watcher, copied, empty) as first,
+        blocked(BACKFILL[0], run, watcher, copied, other) as first,
     ):
-        second = threads.submit(migrate, Settings.read({"DATABASE_URL": empty}))
+        second = threads.submit(migrate, Settings.read({"DATABASE_URL": other}))
         said = ""
 
         def has_waited_for_more_than_its_patience():
@@ -224,7 +223,7 @@ BLOCKED = {
 
 
 @contextmanager
-def blocked(name, run, watcher, copied, empty):
+def blocked(name, run, watcher, copied, other):
     """Start a run that waits for a lock within this migration; yield its process."""
     later = [copied / f"sql/schema/{each}.sql" for each in NAMES[NAMES.index(name) :]]
     for path in later:
@@ -233,7 +232,7 @@ def blocked(name, run, watcher, copied, empty):
     assert finish(run())[0] == 0
     for path in later:
         path.with_suffix(".later").rename(path)
-    with psycopg.connect(empty) as blocker:
+    with psycopg.connect(other) as blocker:
         blocker.execute(BLOCKED[name])
         process = run()
         waits = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
@@ -247,9 +246,9 @@ def blocked(name, run, watcher, copied, empty):
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_on(
-    name, number, run, watcher, copied, empty
+    name, number, run, watcher, copied, other
 ):
-    with blocked(name, run, watcher, copied, empty) as process:
+    with blocked(name, run, watcher, copied, other) as process:
         process.send_signal(number)
         status, _, err = finish(process)
         if number == signal.SIGKILL:
@@ -287,9 +286,9 @@ def test_the_statement_of_a_killed_run_ends_in_the_server_too(copied, watcher, r
 @pytest.mark.proof
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_that_loses_its_connection_says_so_and_the_next_run_goes_on(
-    name, run, watcher, copied, empty
+    name, run, watcher, copied, other
 ):
-    with blocked(name, run, watcher, copied, empty) as process:
+    with blocked(name, run, watcher, copied, other) as process:
         (pid,) = watcher.execute(RUNNING, [name]).fetchone()
         watcher.execute("SELECT pg_terminate_backend(%s)", [pid])
         status, _, err = finish(process)
@@ -300,10 +299,10 @@ def test_a_run_that_loses_its_connection_says_so_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["migrate", "--dry-run"], ["check"], ["status"]])
-def test_a_migration_that_was_changed_after_it_was_applied_is_named(command, empty, watcher):
+def test_a_migration_that_was_changed_after_it_was_applied_is_named(command, other, watcher):
     """The checksum ignores line ends, because Git on Windows may have changed them."""
     watcher.execute("UPDATE schema_migrations SET sha256 = repeat('0', 64) WHERE name LIKE '0003%'")
-    outcome = CliRunner().invoke(main, command, env={"DATABASE_URL": empty})
+    outcome = CliRunner().invoke(main, command, env={"DATABASE_URL": other})
     assert outcome.exit_code == 1
     assert (
         "the database was made with another text of 0003-tasks than this release has, and a"

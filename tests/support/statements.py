@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from support.processes import wait_until
 from support.receivers import FINGERPRINT
 from support.rows import TOKENS
@@ -77,20 +77,36 @@ def trigger(connection, event, body, *, at_commit=False):
         connection.execute("DROP FUNCTION triggered CASCADE")
 
 
-def empty_database(server):
-    """Yield the URL of a new database on this server; drop the database in the end."""
+@contextmanager
+def new_database(server, template="template1"):
+    """Yield the URL of a new database on this server; drop the database in the end.
+
+    It is empty, or a copy of the database ``template``, to which nobody may be connected.
+    """
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
         yield make_conninfo(server, dbname=name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
-def new_database(server):
-    """Yield the URL of a new, migrated database on this server; drop the database in the end."""
-    for url in empty_database(server):
+@contextmanager
+def migrated_database(server):
+    """Yield the URL of a new database with all migrations; drop the database in the end."""
+    with new_database(server) as url:
         migrate(Settings.read({"DATABASE_URL": url}))
         yield url
+
+
+@contextmanager
+def copied_database(url):
+    """Yield the URL of a copy of this database, to which nobody may be connected."""
+    name = conninfo_to_dict(url)["dbname"]
+    with new_database(make_conninfo(url, dbname="postgres"), name) as copy:
+        yield copy
 
 
 URL = "https://example.com/hook"
