@@ -18,6 +18,8 @@ REASONS = re.compile(
     r"|(cursor|after): must be the nextCursor of an earlier response"
     r"|(summary|actionItems|decisions): needs? status completed"
     r"|attendees: must not contain duplicates: .*"
+    # The pattern in the document is that of 1.0.0, which also allows a last part like "12" or "a-".
+    r"|(email|attendees\[\d+\]): must have (1 to 64 characters before the @|a domain like ).*"
     # JSON Schema has no keyword for a range of years; the description names it.
     r"|(dueDate|dueAfter|dueBefore|completedAfter|completedBefore|startTime|endTime|from|to)"
     r": must be in the years 1900 to 9998 \(UTC\)"
