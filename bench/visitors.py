@@ -224,16 +224,18 @@ class Load:
 
     def _visit(self, user):
         random = Random(user)  # noqa: S311
-        requests = visits(user, self.tasks, random, lambda: self.extras)
         answer = None
         due = monotonic() + user * self.interval / CLIENTS
         while not self._stop.wait(max(0.0, due - monotonic())):
             # A client whose request took long leaves out the requests that it has missed.
             due = max(due + self.interval, monotonic())
+            if answer is None:
+                # The client begins, or it does not know what has become of its last request.
+                requests = visits(user, self.tasks, random, lambda: self.extras)
             answer = self._send(user, requests.send(answer))
 
     def _send(self, user, ask):
-        """Send a request; return the JSON, which is empty on a fault.
+        """Send a request; return the JSON, which is empty on a fault, or None without a response.
 
         Half of the clients keep their connections. They do not look whether the server has closed
         an idle one before they send the next request, and so they lose it. The others use a
@@ -269,6 +271,8 @@ class Load:
             self.replies.append(Reply(ask.kind, began, monotonic() - began, fault, detail))
             if not fault and ask.status < 300:
                 self._remember(ask, answer)
+        if fault == "lost":
+            return None
         return answer if isinstance(answer, dict) and not fault else {}
 
     def _remember(self, ask, answer):

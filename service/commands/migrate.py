@@ -57,7 +57,7 @@ class File:
     Raises ClickException if the first line names an unknown way to run.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_announced: bool = False) -> None:
         self.name = name
         self.source = STATEMENTS[f"schema/{name}"].source
         text = self.source.removeprefix(f"/* schema/{name} */ ".encode())
@@ -67,7 +67,7 @@ class File:
         self.kind = kind[1].decode().strip() if kind else None
         # The query that counts the rows which a migration in batches has not changed yet.
         self.left = left[1] if left else None
-        self._announced = False
+        self._is_announced = is_announced
         if self.kind not in APPLY:
             raise click.ClickException(
                 f"{name}: the first line says '-- migrate: {self.kind}', but the ways to run are"
@@ -75,10 +75,10 @@ class File:
             )
 
     def begins(self) -> None:
-        """Say that the migration begins, once, unless a terminal shows the progress."""
-        if not (self._announced or on_a_terminal()):
+        """Say once that an announced migration begins, unless a terminal shows the progress."""
+        if self._is_announced and not on_a_terminal():
             _say(f"applying {self.name}" + (f" {self.kind}" if self.kind else ""))
-        self._announced = True
+        self._is_announced = False
 
 
 class Migration(NamedTuple):
@@ -157,14 +157,18 @@ class Text(NamedTuple):
     text: str
 
 
-def migrate(settings: Settings) -> list[str]:
+def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
     """Apply all pending migrations, and return their names.
+
+    If ``is_announced``, print a line to stderr when each migration begins, unless stderr is a
+    terminal.
 
     Two parallel runs apply each file once: an advisory lock makes the second run wait, for as long
     as the first one lives.
     """
     with connect(settings, "migrate") as connection:
-        files = [File(name) for name in pending_migrations(connection)]
+        names = pending_migrations(connection)
+        files = [File(name, is_announced=is_announced) for name in names]
         done = []
         with progress("migrate", len(files), shown=bool(files)) as step:
             for file in files:
@@ -454,7 +458,7 @@ def migrate_database(dry_run: bool) -> None:
             names = pending_migrations(connection)
     else:
         with signals_interrupt():
-            names = migrate(current_settings())
+            names = migrate(current_settings(), is_announced=True)
             warn_of_locale()
     for name in names:
         click.echo(name)
