@@ -2,8 +2,11 @@
 
 from importlib import import_module
 from inspect import cleandoc
+from typing import Any
 
 import click
+
+from service.output import open_output
 
 # The commands in the order of --help: where each is defined below ``service``, and the first
 # sentence of its help. The docstring of the command contains the remaining sentences.
@@ -60,6 +63,11 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports a command only to run it; ``task-service --help`` imports no command."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line; if its output cannot be written, exit with status 1."""
+        open_output()
+        return super().main(*args, **options)
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)

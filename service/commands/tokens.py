@@ -18,6 +18,7 @@ from service.commands.base import (
 )
 from service.commands.users import ListedUser
 from service.database.statements import IdRow
+from service.output import echo_secret
 from service.values.fields import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
 
 
@@ -77,7 +78,10 @@ def create_token(
     each program.
     """
     name = validate(Text(MAX_NAME), "--name", name)
-    click.echo(new_token(email, scope, expires_in, name, workspace))
+    echo_secret(
+        new_token(email, scope, expires_in, name, workspace),
+        f"the token exists, but nobody has it: token list {email} shows its id, revoke it",
+    )
 
 
 def new_token(
@@ -183,7 +187,10 @@ def create_session(email: str, expires_in: int) -> None:
 
     Prints the value of the cookie 'session'. Save it: no command can print it again.
     """
-    click.echo(new_session(email, expires_in))
+    echo_secret(
+        new_session(email, expires_in),
+        f"the session exists, but nobody has it: token list {email} shows its id, revoke it",
+    )
 
 
 @session.command("list")

@@ -19,6 +19,7 @@ from service.commands.base import (
 from service.commands.workspaces import find_workspace
 from service.database.statements import IdRow
 from service.http.safe_writes import ANY_VERSION
+from service.output import echo_secret
 from service.values.fields import Timestamp, camel_case, uuid_or_nil
 from service.webhooks import secrets
 from service.webhooks.rows import BY_OPERATOR, ListedWebhook, MatchedWebhook, Redelivered
@@ -117,7 +118,11 @@ def rotate(id: str) -> None:
     rotated = secrets.rotate(row_or_none, key, **values_of(id))
     if rotated is None:
         raise click.ClickException(f"there is no webhook {id}")
-    click.echo(rotated.secret)
+    echo_secret(
+        rotated.secret,
+        "the webhook has a new secret that nobody has, and the old one is valid for 24 hours more:"
+        " rotate again, which ends the old one immediately",
+    )
 
 
 @webhook.command("disable")

@@ -146,7 +146,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         ),
         (
             b"[",
-            "must be a JSON object: Expecting value: column 2; a file of JSON Lines has one object on each line",
+            "must be a JSON object: Expecting value: column 2; a file of JSON Lines has one object",
         ),
         (b'{"a":' + b"[" * 20_000, "must not be nested more than 100 levels deep"),
         (b'{"a": "' + b"x" * 2**23 + b'"}', "must have at most 8388608 bytes"),
