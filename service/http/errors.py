@@ -13,7 +13,13 @@ from typing import Any
 import psycopg
 from flask import Flask, Response
 from marshmallow import ValidationError
-from werkzeug.exceptions import BadRequest, HTTPException, PreconditionFailed, default_exceptions
+from werkzeug.exceptions import (
+    BadRequest,
+    HTTPException,
+    PreconditionFailed,
+    UnsupportedMediaType,
+    default_exceptions,
+)
 
 from service.database import db
 from service.database.counters import CORRUPTED
@@ -71,6 +77,16 @@ class VersionMismatch(PreconditionFailed):
 
     version = 0
     current = b""
+
+
+class UnsupportedCoding(UnsupportedMediaType):
+    """A 415 for a content coding. No other 415 has Accept-Encoding (RFC 9110, section 12.5.3)."""
+
+    def __init__(self, declared: str) -> None:
+        super().__init__(MESSAGES["content_encoding"][1].format(declared=declared))
+
+    def get_headers(self, *arguments: Any) -> list[tuple[str, str]]:
+        return [*super().get_headers(*arguments), ("Accept-Encoding", "identity")]
 
 
 def etag(version: int) -> str:

@@ -1,7 +1,8 @@
 """Requests: strict readers for bodies, queries and ids, which all views use.
 
-A body must be a JSON object in UTF-8 (RFC 8259). A query may contain only known names. It must not
-repeat a name, unless the parameter takes a list.
+A body must be a JSON object in UTF-8 (RFC 8259), without a content coding. A query must be
+percent-encoded UTF-8. It may contain only known names, and must not repeat a name, unless the
+parameter takes a list.
 """
 
 import re
@@ -15,8 +16,13 @@ from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
-from service.database.db import current_application, current_request, current_settings
-from service.http.errors import http_error, invalid_field
+from service.database.db import (
+    current_application,
+    current_request,
+    current_settings,
+    current_state,
+)
+from service.http.errors import UnsupportedCoding, http_error, invalid_field
 from service.values.fields import SomeOf, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
@@ -25,6 +31,9 @@ View = Callable[..., Any]
 Values = dict[str, Any]
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
+QUOTED = re.compile(r'"[^"]*"')
+# What ``surrogateescape`` makes of bytes that it cannot decode.
+NOT_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 class IdConverter(BaseConverter):
@@ -69,34 +78,57 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
 
 def reject_unknown_query() -> None:
-    """Raise 400 for a query on a path that takes no query."""
+    """Raise 400 for a query on a path that takes no query.
+
+    Public paths, whose requests the gate does not count, ignore queries: monitors append one
+    against caches.
+    """
     request = current_request()
-    if request.query_string and request.endpoint:
+    if request.query_string and request.endpoint and current_state().usage:
         view = current_application().view_functions[request.endpoint]
         if not isinstance(view.__dict__.get("arguments"), Query):
             for name in query_values(request.query_string):
-                raise invalid_field(name[:MAX_ECHO], "unknown_query_parameter")
+                raise invalid_field(shown(name), "unknown_query_parameter")
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:
-    return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
+    """Split a query into names and values.
+
+    Bytes that are not UTF-8, or not percent-encoded, become lone surrogates.
+    """
+    text = query.decode("ascii", errors="surrogateescape")
+    return parse_qs(text, keep_blank_values=True, errors="surrogateescape")
+
+
+def shown(name: str) -> str:
+    """Return the name of a query parameter as an error shows it."""
+    return NOT_UTF8.sub("?", name[:MAX_ECHO])
 
 
 def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
-    """Parse a query; raises 400 for a repeated name, except for a parameter that takes a list.
+    """Parse a query; raises 400 if it is not percent-encoded UTF-8, or repeats a name.
 
-    Some generated clients repeat the name of such a parameter instead of using commas.
+    Only a parameter that takes a list may be repeated: some generated clients repeat its name
+    instead of using commas.
     """
     values = query_values(query)
-    for name, (_, *more) in values.items():
+    for name, (first, *more) in values.items():
+        if NOT_UTF8.search("".join((name, first, *more))):
+            raise invalid_field(shown(name), "query_encoding")
         if more and name not in lists:
-            raise invalid_field(name[:MAX_ECHO], "repeated_query_parameter")
+            raise invalid_field(shown(name), "repeated_query_parameter")
     return {name: ",".join(several) for name, several in values.items()}
 
 
 def read_object() -> Values:
     """Read the body as a JSON object; raises 400, 413 or 415."""
     request = current_request()
+    coding = request.environ.get("HTTP_CONTENT_ENCODING", "")
+    if coding and not {*coding.lower().replace(" ", "").split(",")} <= {"identity", ""}:
+        raise UnsupportedCoding(coding[:MAX_ECHO])
+    content_type = request.environ.get("CONTENT_TYPE", "")
+    if "," in content_type and "," in QUOTED.sub("", content_type):
+        raise invalid_field("Content-Type", "several_media_types")
     declared = request.mimetype
     if declared and not JSON_TYPE.fullmatch(declared):
         raise http_error("media_type", declared=declared[:MAX_ECHO])

@@ -19,6 +19,7 @@ other than chunked, and endless heads, trailers and chunk extensions.
 | 9112, 5.2 | a folded line | 400 |
 | 9110, 5.5 | NUL, CR or LF in a value | 400 |
 | 9110, 5.3 | several fields of one name | one value, separated by commas |
+| 9113, 8.2.3 | several fields Cookie | one value, separated by semicolons |
 | 9110, 5.4 | a head of more than 32 KiB, 100 fields, or 8190 bytes in a line | 431 |
 | 9112, 6.1 | Transfer-Encoding with Content-Length, in HTTP/1.0, or not chunked | 400 |
 | 9112, 6.2 | Content-Length | a body of so many bytes |
@@ -70,6 +71,8 @@ REQUEST_LINE = re.compile(
     rb"(?:(?i:https?)://((?:%b+|%b)%b))?"
     rb'(/[!"$->@-~]*|\*|)(?:\?([!"$-~]*))? HTTP/(1\.[01])\r\n' % (NAME, ADDRESS, PORT)
 )
+IN_URL = re.compile(rb"[!-~]*")
+PERCENT_ENCODE = "the URL contains a space, or a character that is not ASCII; percent-encode it"
 # CONNECT, whose authority-form names no resource of this server.
 CONNECT_LINE = re.compile(rb"CONNECT (?:%b+|%b):\d+ HTTP/1\.[01]\r\n" % (NAME, ADDRESS))
 # The parsers get these lines instead of the client's, because they need not know the client's
@@ -89,12 +92,14 @@ class Head:
         self.environ = environ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a field. Fields with the same name become one value, separated by commas."""
+        """Add a field. Fields with the same name become one value (RFC 9110, section 5.3)."""
         key = environ_key(name)
         if key:
             text, environ = value.decode("latin-1").strip(" \t"), self.environ
-            # Two Host fields become "a, b", which HOST does not match.
-            environ[key] = f"{environ[key]}, {text}" if key in environ else text
+            if key in environ:
+                # Two Host fields become "a, b", which HOST does not match.
+                text = f"{environ[key]}{'; ' if key == 'HTTP_COOKIE' else ', '}{text}"
+            environ[key] = text
 
 
 class Chunks:
@@ -202,7 +207,9 @@ class RequestReader:
         if line is None:
             if CONNECT_LINE.match(head):
                 raise RequestError(405, "Method not allowed; see the Allow header", Allow="")
-            raise RequestError(400, "The request line is malformed")
+            url = b" ".join(head.partition(b"\r\n")[0].split(b" ")[1:-1])
+            hint = "" if IN_URL.fullmatch(url) else f": {PERCENT_ENCODE}"
+            raise RequestError(400, f"The request line is malformed{hint}")
         method, host, path, query, version = line.groups(b"")
         decoded = unquote_to_bytes(path) if b"%" in path else path
         environ = {

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 from support.processes import ALICE, CHUNKED, TASK, get, post, send, serving
 from support.project import PROJECT
+from support.rows import SESSION, TOKENS, UNKNOWN
 
 # Each test runs on the HTTP server of the speedups, and on gunicorn's gthread.
 BOTH = [pytest.param("on", marks=pytest.mark.speedups), "off"]
@@ -91,6 +92,76 @@ def test_the_path_and_method_alone_choose_the_view_of_a_request_whatever_its_hea
         assert answer.status == plain.status
         if plain.status == 200:
             assert answer.body == plain.body
+
+
+BEARER = f"Authorization: Bearer {TOKENS['alice']}"
+JSON = "Content-Type: application/json"
+# By field: the lines, the status, and what the response contains. gunicorn itself rejects two lines
+# of Content-Type or Content-Length.
+TWICE = {
+    "Authorization": (["Authorization: Bearer x"], 401, "send an API token as 'Authorization"),
+    "Idempotency-Key": (["Idempotency-Key: a"] * 2, 400, "Idempotency-Key: must have"),
+    "Content-Type": ([JSON] * 2, 400, "content-type"),
+    "Content-Type with a parameter": ([f"{JSON}; charset=utf-8"] * 2, 400, "content-type"),
+    "two Content-Types": ([JSON, "Content-Type: text/plain"], 400, "content-type"),
+    "Workspace-Id": ([f"Workspace-Id: {UNKNOWN}"] * 2, 400, "Workspace-Id: must be an id"),
+    "Content-Length": ([f"Content-Length: {len(TASK)}"], 400, ""),
+    "Content-Encoding": (["Content-Encoding: identity", "Content-Encoding: gzip"], 415, "gzip"),
+    "X-Request-Id": (["X-Request-Id: a", "X-Request-Id: b"], 201, ""),
+    "X-Forwarded-For": (["X-Forwarded-For: 10.0.0.1", "X-Forwarded-For: 10.0.0.2"], 201, ""),
+    "Origin": (["Origin: http://x", "Origin: http://x"], 201, ""),
+    "If-None-Match": (["If-None-Match: *", 'If-None-Match: "1"'], 201, ""),
+}
+
+
+@pytest.mark.parametrize("field", TWICE)
+def test_a_field_that_is_no_list_gets_a_clear_error_if_it_occurs_twice(server, connection, field):
+    lines, status, told = TWICE[field]
+    lines = [BEARER, *lines, f"Content-Length: {len(TASK)}"]
+    answer = send(server.port, request_of("POST", "/api/tasks", *lines) + TASK)
+    assert answer.status == status
+    assert told.lower() in answer.body.decode().lower()
+    assert ", " not in answer.headers.get("x-request-id", "")
+    created = connection.execute("SELECT count(*) FROM tasks").fetchone()["count"]
+    assert created == (status == 201)
+
+
+def request_of(method, path, *lines):
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *lines, "", ""]).encode()
+
+
+def test_a_field_that_is_a_list_may_have_several_lines(server, connection):
+    created = send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
+    path = f"/api/tasks/{json.loads(created.body)['id']}"
+    for name, values, status in (
+        ("If-None-Match", ['"7"', '"1"'], 304),
+        ("If-None-Match", ['"7"', '"8"'], 200),
+        ("If-Match", ['"7"', '"1"'], 200),
+        ("If-Match", ['"7"', '"8"'], 412),
+    ):
+        lines = [f"{name}: {value}" for value in values]
+        answer = send(server.port, request_of("GET", path, BEARER, "Connection: close", *lines))
+        assert answer.status == status, lines
+
+
+@pytest.mark.usefixtures("browser")
+def test_two_lines_of_cookies_are_one_list_and_two_origins_are_a_foreign_origin(server):
+    session = f"Cookie: session={SESSION}"
+    for lines in (["Cookie: a=b", session], [session, "Cookie: a=b"]):
+        assert send(server.port, request_of("GET", "/api/me", *lines)).status == 200
+    origins, length = ["Origin: http://x"] * 2, f"Content-Length: {len(TASK)}"
+    for given, status in ((origins, 403), (origins[:1], 201)):
+        lines = [session, *given, JSON, length]
+        assert send(server.port, request_of("POST", "/api/tasks", *lines) + TASK).status == status
+
+
+def test_a_url_that_is_not_percent_encoded_gets_400_that_says_so(server):
+    """gunicorn's own error shows the malformed line."""
+    for query in (b"q=caf\xe9", b"q=caf\xc3\xa9", b"q=caf%E9"):
+        request = request_of("GET", "/api/tasks?Q", BEARER).replace(b"Q", query)
+        answer = send(server.port, request)
+        assert answer.status == 400
+        assert b"percent-encode" in answer.body or b"Invalid Request Line" in answer.body
 
 
 SECRET = "tmw_api_hush0123456789"

@@ -87,6 +87,23 @@ def test_a_request_is_complete_at_its_last_byte_even_if_several_arrive_together(
     assert not reader.feed(b"")
 
 
+def test_fields_of_one_name_become_one_value_and_cookies_keep_their_own_separator():
+    reader = RequestReader({}, MAX_BODY)
+    lines = b"X-A: 1\r\nCookie: a=b\r\nx-a: 2\r\nCookie: c=d\r\n\r\n"
+    assert reader.feed(b"GET / HTTP/1.1\r\nHost: x\r\n" + lines)
+    environ = reader.take()
+    assert (environ["HTTP_X_A"], environ["HTTP_COOKIE"]) == ("1, 2", "a=b; c=d")
+
+
+@pytest.mark.parametrize("line", [b"GET /caf\xe9", b"GET /a?b=\xc3\xa9", b"GET /a b", b"GET /a/h2"])
+def test_the_error_of_a_request_line_says_what_to_percent_encode_if_anything(line):
+    version = b"2.0" if line.endswith(b"h2") else b"1.1"
+    with pytest.raises(RequestError) as caught:
+        RequestReader({}, MAX_BODY).feed(line + b" HTTP/" + version + b"\r\nHost: x\r\n\r\n")
+    assert caught.value.status == 400
+    assert ("percent-encode" in caught.value.message) == (version == b"1.1")
+
+
 @pytest.mark.parametrize(
     ("line", "path", "query"),
     [
