@@ -185,6 +185,8 @@ class Nginx:
         yield
         self.list(*self.hosts)
         self.process.send_signal(signal.SIGHUP)
+        # Clients whose idle connections were closed notice it with their next request.
+        sleep(2)
 
 
 class Story:
