@@ -1,28 +1,44 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each,
 -- subtasks first.
--- The statement first locks them all, in the order of their ids. Once it has locked the task, no
--- other transaction can add a subtask.
+-- The statement first locks them all, in the order of their ids: the subtasks with lower ids, the
+-- task, the subtasks with higher ids. Once it has locked the task, no other transaction can add a
+-- subtask.
 -- It deletes nothing if the events would contain more than 16 MiB of text, because writing them
 -- would exceed statement_timeout. Without an enabled webhook and without a reader of the feed, no
 -- events are written.
-WITH locked AS MATERIALIZED (
-    SELECT task.id,
-           task.version,
-           text_bytes(task) AS bytes,
-           CASE
-               WHEN task.id = %(id)s::uuid AND NOT task.version <@ %(versions)s::int4multirange
-               THEN task_json(task)
-           END AS current
+WITH lower AS MATERIALIZED (
+    SELECT task.id, text_bytes(task) AS bytes
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND (task.id = %(id)s::uuid OR task.parent_id = %(id)s::uuid)
+       AND task.parent_id = %(id)s::uuid
+       AND task.id < %(id)s::uuid
      ORDER BY task.id
        FOR UPDATE
 ), target AS MATERIALIZED (
-    SELECT id,
-           version,
-           version <@ %(versions)s::int4multirange AS matched,
-           current,
+    SELECT task.id,
+           task.version,
+           task.version <@ %(versions)s::int4multirange AS matched,
+           CASE WHEN NOT task.version <@ %(versions)s::int4multirange THEN task_json(task) END
+           AS current
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND task.id = %(id)s::uuid
+       AND (SELECT count(*) FROM lower) >= 0
+       FOR UPDATE
+), higher AS MATERIALIZED (
+    SELECT task.id, text_bytes(task) AS bytes
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND task.parent_id = (SELECT id FROM target)
+       AND task.id > %(id)s::uuid
+     ORDER BY task.id
+       FOR UPDATE
+), subtasks AS MATERIALIZED (
+    SELECT array_agg(id) AS ids, coalesce(sum(bytes), 0) AS bytes
+      FROM (SELECT * FROM lower UNION ALL SELECT * FROM higher) AS subtask
+), family AS MATERIALIZED (
+    SELECT target.*,
+           subtasks.ids || target.id AS ids,
            CASE WHEN EXISTS (
                     SELECT
                       FROM webhooks AS webhook
@@ -34,20 +50,20 @@ WITH locked AS MATERIALIZED (
                      WHERE feed.workspace_id = %(workspace_id)s::uuid
                        AND feed.read_at IS NOT NULL
                 )
-                THEN (SELECT coalesce(sum(bytes), 0) FROM locked WHERE id <> %(id)s::uuid)
+                THEN subtasks.bytes
            END AS bytes_to_announce
-      FROM locked
-     WHERE id = %(id)s::uuid
+      FROM target
+     CROSS JOIN subtasks
 ), deleted AS (
     DELETE FROM tasks AS task
-     USING target
+     USING family
      WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND (task.id = target.id OR task.parent_id = target.id)
+       AND task.id = ANY (family.ids)
        AND matched
        AND coalesce(bytes_to_announce, 0) <= 16777216
  RETURNING task.*
 )
-SELECT target.version,
+SELECT family.version,
        matched,
        current,
        coalesce(bytes_to_announce, 0) <= 16777216 AS deletable,
@@ -62,4 +78,4 @@ SELECT target.version,
             WHERE bytes_to_announce IS NOT NULL
             ORDER BY parent_id IS NULL, id DESC
        ) AS event_ids
-  FROM target;
+  FROM family;
