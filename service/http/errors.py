@@ -65,7 +65,7 @@ LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
 
 
 # Constraints that the id of a new object can violate, if a client has chosen it.
-IDS = {"tasks_pkey", "meetings_pkey", "id is taken by another meeting"}
+IDS = {"tasks_pkey", "meetings_pkey"}
 
 
 class InvalidFields(BadRequest):

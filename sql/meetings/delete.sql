@@ -1,5 +1,15 @@
 -- Delete a meeting of any workspace that the caller belongs to, and announce its last state.
-WITH target AS MATERIALIZED (
+-- The statement finds the meeting as meetings/get does. It chooses the workspace before it locks
+-- the row, so that no other meeting takes the place of one that another request deletes meanwhile.
+WITH place AS MATERIALIZED (
+    SELECT meeting.workspace_id
+      FROM meetings AS meeting
+      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+        ON member.workspace_id = meeting.workspace_id
+     WHERE meeting.id = %(id)s::uuid
+     ORDER BY coalesce(meeting.workspace_id <> %(workspace_id)s::uuid, true), meeting.workspace_id
+     LIMIT 1
+), target AS MATERIALIZED (
     SELECT meeting.workspace_id,
            meeting.id,
            meeting.version,
@@ -9,9 +19,8 @@ WITH target AS MATERIALIZED (
                THEN meeting_details(meeting)
            END AS current
       FROM meetings AS meeting
-      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
-        ON member.workspace_id = meeting.workspace_id
-     WHERE meeting.id = %(id)s::uuid
+     WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
+       AND meeting.id = %(id)s::uuid
        FOR UPDATE OF meeting
 ), deleted AS (
     DELETE FROM meetings AS meeting

@@ -1,14 +1,23 @@
 -- Change the fields that the parameter names, and announce the change. If no value changes, write
 -- nothing.
+-- The statement finds the meeting as meetings/get does. It chooses the workspace before it locks
+-- the row, so that no other meeting takes the place of one that another request deletes meanwhile.
 -- The statement locks the row first, so that it checks the preconditions on the current version.
-WITH locked AS MATERIALIZED (
-    SELECT meeting AS before,
-           jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,
-           meeting.version <@ %(versions)s::int4multirange AS matched
+WITH place AS MATERIALIZED (
+    SELECT meeting.workspace_id
       FROM meetings AS meeting
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
         ON member.workspace_id = meeting.workspace_id
      WHERE meeting.id = %(id)s::uuid
+     ORDER BY coalesce(meeting.workspace_id <> %(workspace_id)s::uuid, true), meeting.workspace_id
+     LIMIT 1
+), locked AS MATERIALIZED (
+    SELECT meeting AS before,
+           jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,
+           meeting.version <@ %(versions)s::int4multirange AS matched
+      FROM meetings AS meeting
+     WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
+       AND meeting.id = %(id)s::uuid
        FOR NO KEY UPDATE OF meeting
 ), changed AS (
     UPDATE meetings AS meeting

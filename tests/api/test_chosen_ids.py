@@ -1,9 +1,13 @@
 """Ids that clients choose for new tasks and meetings."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
 import pytest
 from support.derived import by_name, views_of
-from support.http import invalid_field
-from support.rows import count
+from support.http import Client, invalid_field
+from support.rows import count, insert_token
+from support.statements import until_waiting
 
 from service.values import fields
 
@@ -85,20 +89,88 @@ def test_an_object_keeps_its_id_if_a_patch_sends_another_one(alice, view):
     assert (changed.status_code, changed.get_json()) == (200, created)
 
 
-def test_two_workspaces_can_have_a_task_with_the_same_id(alice, charlie):
+@by_name(CREATING)
+def test_two_workspaces_can_have_an_object_with_the_same_id(alice, charlie, view):
+    path, body = view.path(), {**NEW[view.resource], "id": ID}
     for client in alice, charlie:
-        assert client.post("/tasks", {**NEW["tasks"], "id": ID}).status_code == 201
-    assert charlie.patch(f"/tasks/{ID}", {"title": "Ours"}).status_code == 200
-    assert alice.get(f"/tasks/{ID}").get_json()["title"] == "Write the report"
+        assert client.post(path, body).status_code == 201
+    assert charlie.patch(f"{path}/{ID}", {"title": "Ours"}).status_code == 200
+    assert alice.get(f"{path}/{ID}").get_json()["title"] == body["title"]
+    assert charlie.delete(f"{path}/{ID}").status_code == 204
+    assert charlie.get(f"{path}/{ID}").status_code == 404
+    assert alice.get(f"{path}/{ID}").get_json()["title"] == body["title"]
 
 
-def test_the_id_of_a_meeting_is_taken_in_every_workspace_and_the_409_shows_nothing_else(
-    alice, charlie
+@pytest.fixture
+def shared(alice, connection, cast, initech):
+    """Return Alice's workspaces, oldest first; each has a meeting with the same id."""
+    workspaces = sorted([cast["acme"], initech])
+    for workspace in workspaces:
+        created = alice.post(
+            "/meetings",
+            {**NEW["meetings"], "id": ID, "title": workspace},
+            headers={"Workspace-Id": workspace},
+        )
+        assert created.status_code == 201
+    return workspaces
+
+
+def titles(connection):
+    rows = connection.execute("SELECT workspace_id::text, title FROM meetings ORDER BY 1")
+    return [tuple(row.values()) for row in rows]
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_of_two_meetings_with_the_same_id_a_request_finds_that_of_the_active_workspace(
+    alice, connection, shared, chosen
 ):
-    alice.post("/meetings", {**NEW["meetings"], "id": ID})
-    response = charlie.post("/meetings", {**NEW["meetings"], "id": ID})
-    assert invalid_field(response, "id", status=409) == TAKEN
-    assert {*response.get_json()} == {"message", "status", "errors", "requestId"}
+    header, other = {"Workspace-Id": shared[chosen]}, shared[1 - chosen]
+    assert alice.get(f"/meetings/{ID}", headers=header).get_json()["title"] == shared[chosen]
+    changed = alice.patch(f"/meetings/{ID}", {"title": "Changed"}, headers=header)
+    assert (changed.status_code, changed.get_json()["workspaceId"]) == (200, shared[chosen])
+    assert sorted(titles(connection)) == sorted([(shared[chosen], "Changed"), (other, other)])
+    assert alice.delete(f"/meetings/{ID}", headers=header).status_code == 204
+    assert titles(connection) == [(other, other)]
+
+
+def test_of_two_meetings_outside_the_active_workspace_a_request_finds_that_of_the_older_workspace(
+    alice, connection, cast, shared
+):
+    connection.execute(
+        "UPDATE users SET active_workspace_id = NULL WHERE id = %s", (cast["alice"],)
+    )
+    assert alice.get(f"/meetings/{ID}").get_json()["workspaceId"] == shared[0]
+    assert alice.delete(f"/meetings/{ID}").status_code == 204
+    assert titles(connection) == [(shared[1], shared[1])]
+
+
+def test_a_token_for_one_workspace_finds_only_the_meeting_of_that_workspace(
+    app, alice, connection, cast, shared
+):
+    insert_token(connection, cast["alice"], "tmw_api_one", workspace_id=shared[1])
+    client = Client(app, "tmw_api_one")
+    assert client.get(f"/meetings/{ID}").get_json()["workspaceId"] == shared[1]
+    assert client.delete(f"/meetings/{ID}").status_code == 204
+    assert client.delete(f"/meetings/{ID}").status_code == 404
+    assert titles(connection) == [(shared[0], shared[0])]
+
+
+@pytest.mark.parametrize("name", ["update", "delete"])
+def test_a_request_that_waits_for_the_deletion_of_its_meeting_gets_404_and_leaves_the_other_alone(
+    alice, connection, database_url, shared, name
+):
+    header = {"Workspace-Id": shared[1]}
+    requests = {
+        "update": lambda: alice.patch(f"/meetings/{ID}", {"title": "x"}, headers=header),
+        "delete": lambda: alice.delete(f"/meetings/{ID}", headers=header),
+    }
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(database_url) as other:
+        other.execute("DELETE FROM meetings WHERE workspace_id = %s", (shared[1],))
+        running = threads.submit(requests[name])
+        until_waiting(connection, running)
+        other.commit()
+        assert running.result(20).status_code == 404
+    assert titles(connection) == [(shared[0], shared[0])]
 
 
 def test_a_subtask_can_name_the_chosen_id_of_its_parent(alice):

@@ -258,26 +258,13 @@ def test_load_names_the_first_of_two_invalid_lines(load, monkeypatch):
     assert rejection(load(*many)).startswith("in.jsonl:8: parentId: ")
 
 
-TAKEN = "id: is taken by another meeting"
-
-
-def test_load_rejects_a_meeting_with_the_id_of_a_meeting_in_another_workspace(load, connection):
-    """The API finds meetings by id alone, so one PATCH would change both."""
-    ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
-    assert rejection(load(ours, theirs)) == f"in.jsonl:2: {TAKEN}"
-    assert rejection(load(ours, TASK, theirs)) == f"in.jsonl:3: {TAKEN}"
-    assert load(ours).exit_code == 0
-    assert rejection(load(TASK, theirs)) == f"in.jsonl:2: {TAKEN}"
-    assert counts(connection)["meetings"] == 1
-
-
 def test_of_two_files_loaded_at_the_same_time_only_one_gets_a_meeting_with_the_same_id(
     database_url, settings, connection, tmp_path
 ):
     """A locked row holds up the first file after its meeting, so the second file waits for it."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
-    second.write_bytes(written(MEETING | {"id": ID, "workspace": "globex"}))
+    second.write_bytes(written(MEETING | {"id": ID.upper()}))
     with ThreadPoolExecutor(2) as threads, psycopg.connect(database_url) as holder:
         holder.execute(
             "INSERT INTO tasks (workspace_id, id, title, created_by)"
@@ -290,17 +277,20 @@ def test_of_two_files_loaded_at_the_same_time_only_one_gets_a_meeting_with_the_s
             wait_until(lambda: waiting(connection) == len(runs))
         holder.rollback()
         assert runs[0].result(20) == 2
-        with pytest.raises(ClickException, match=f"^{second}:1: {TAKEN}$"):
+        with pytest.raises(ClickException, match=f"^{second}:1: id: is taken$"):
             runs[1].result(20)
     assert counts(connection)["meetings"] == 1
 
 
-def test_a_task_may_have_the_id_of_a_task_in_another_workspace(load, alice, charlie):
-    """The API finds tasks by id and workspace, so the two are never mixed up."""
-    theirs = {"workspace": "globex", "title": "Theirs"}
-    assert load(TASK | {"id": ID}, TASK | {"id": ID} | theirs).exit_code == 0
-    assert alice.patch(f"/tasks/{ID}", {"status": "done"}).status_code == 200
-    assert charlie.get(f"/tasks/{ID}").get_json()["status"] == "todo"
+@pytest.mark.parametrize(("line", "path"), [(TASK, "/tasks"), (MEETING, "/meetings")])
+def test_an_object_may_have_the_id_of_an_object_in_another_workspace(
+    load, alice, charlie, line, path
+):
+    ours = line | {"id": ID}
+    assert load(ours, ours | {"workspace": "globex", "title": "Theirs"}).exit_code == 0
+    assert rejection(load(line, ours)) == "in.jsonl:2: id: is taken"
+    assert alice.patch(f"{path}/{ID}", {"title": "Changed"}).status_code == 200
+    assert charlie.get(f"{path}/{ID}").get_json()["title"] == "Theirs"
 
 
 def test_a_subtask_before_its_parent_or_below_a_subtask_is_rejected(load, connection):
