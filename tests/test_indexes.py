@@ -91,8 +91,14 @@ SERVED = {
     "tasks_by_status": ("workspace_id status id", "tasks/filter?status"),
     "tokens_by_user": ("user_id id", "tokens/revoke_own"),
 }
-# A search uses the first index only among many entries; deleting a task or a user uses the others.
-SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task", "former_members_by_user"}
+# A search uses the first index only among many entries. Deleting a task or a user uses the next
+# two, and the function first_version uses the last one.
+SERVED_ELSEWHERE = {
+    "knowledge_by_words",
+    "suggestions_by_task",
+    "former_members_by_user",
+    "deleted_versions_by_id",
+}
 
 
 @pytest.fixture(scope="module")

@@ -139,9 +139,9 @@ def create_meeting(meeting: Values) -> Response:
 def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
-    A meeting that is not completed does not have these three fields.
-    If several of your workspaces have a meeting with this id, GET, PATCH and DELETE use the meeting
-    of your active workspace, or else of the oldest workspace.
+    A meeting that is not completed does not have these three fields. If several of your
+    workspaces have a meeting with this id, GET, PATCH and DELETE use the meeting of your active
+    workspace, or else of the oldest workspace.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
 

@@ -35,6 +35,7 @@ PRUNE = (
     "worker/prune_keys",
     "worker/prune_tokens",
     "worker/prune_usage",
+    "worker/prune_deleted_versions",
 )
 # A running worker gives up a table for this round after this many empty batches.
 MAX_EMPTY_BATCHES = 10

@@ -2,22 +2,29 @@
 WITH created AS (
     INSERT INTO meetings AS meeting (
                workspace_id, id, title, start_time, end_time, platform,
-               attendees, agenda, notes, created_by, updated_by, updated_by_version
+               attendees, agenda, notes, created_by,
+               version, updated_by, updated_by_version
            )
-    VALUES (
-               %(workspace_id)s::uuid,
-               coalesce(%(id)s::uuid, new_id()),
-               %(title)s::text,
-               %(start_time)s::timestamptz,
-               %(end_time)s::timestamptz,
-               %(platform)s::text,
-               %(attendees)s::text[],
-               %(agenda)s::text,
-               %(notes)s::text,
-               %(user_id)s::uuid,
-               %(user_id)s::uuid,
-               1
-           )
+    SELECT %(workspace_id)s::uuid,
+           coalesce(%(id)s::uuid, new_id()),
+           %(title)s::text,
+           %(start_time)s::timestamptz,
+           %(end_time)s::timestamptz,
+           %(platform)s::text,
+           %(attendees)s::text[],
+           %(agenda)s::text,
+           %(notes)s::text,
+           %(user_id)s::uuid,
+           first.version,
+           %(user_id)s::uuid,
+           first.version
+      -- This is one row, so that the function runs once, and only if the client has chosen the id.
+      FROM (
+           SELECT CASE
+                      WHEN %(id)s::uuid IS NULL THEN 1
+                      ELSE first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid)
+                  END AS version
+           ) AS first
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )
 SELECT body,

@@ -3,25 +3,31 @@ WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
-               updated_by, updated_by_version
+               version, updated_by, updated_by_version
            )
-    VALUES (
-               %(workspace_id)s::uuid,
-               coalesce(%(id)s::uuid, new_id()),
-               %(title)s::text,
-               %(description)s::text,
-               %(status)s::text,
-               %(priority)s::text,
-               %(due_date)s::timestamptz,
-               %(due_day)s::date,
-               %(assignee_id)s::uuid,
-               %(project_id)s::text,
-               %(parent_id)s::uuid,
-               %(user_id)s::uuid,
-               CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
-               %(user_id)s::uuid,
-               1
-           )
+    SELECT %(workspace_id)s::uuid,
+           coalesce(%(id)s::uuid, new_id()),
+           %(title)s::text,
+           %(description)s::text,
+           %(status)s::text,
+           %(priority)s::text,
+           %(due_date)s::timestamptz,
+           %(due_day)s::date,
+           %(assignee_id)s::uuid,
+           %(project_id)s::text,
+           %(parent_id)s::uuid,
+           %(user_id)s::uuid,
+           CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
+           first.version,
+           %(user_id)s::uuid,
+           first.version
+      -- This is one row, so that the function runs once, and only if the client has chosen the id.
+      FROM (
+           SELECT CASE
+                      WHEN %(id)s::uuid IS NULL THEN 1
+                      ELSE first_version('task', %(workspace_id)s::uuid, %(id)s::uuid)
+                  END AS version
+           ) AS first
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
 SELECT body,

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Event, Thread
 from typing import ClassVar
+from uuid import UUID, uuid4
 
 import pytest
 from support.processes import call, free_port, serving, wait_until
@@ -43,17 +44,19 @@ def mirroring(folder, port, **options):
 
 def copied(folder):
     with closing(sqlite3.connect(folder / "copy.db", timeout=60)) as copy:
-        rows = copy.execute("SELECT id, body FROM objects WHERE id <> 'cursor'").fetchall()
-    return {id: json.loads(body)["version"] for id, body in rows}
+        sql = "SELECT kind, id, body FROM copies WHERE kind <> 'cursor'"
+        rows = copy.execute(sql).fetchall()
+    return {(kind, id): json.loads(body)["version"] for kind, id, body in rows}
 
 
 def stored(connection, cast):
     rows = connection.execute(
-        "SELECT id::text, version FROM tasks WHERE workspace_id = %(acme)s"
-        " UNION ALL SELECT id::text, version FROM meetings WHERE workspace_id = %(acme)s",
+        "SELECT 'task' AS kind, id::text, version FROM tasks WHERE workspace_id = %(acme)s"
+        " UNION ALL"
+        " SELECT 'meeting', id::text, version FROM meetings WHERE workspace_id = %(acme)s",
         cast,
     )
-    return {row["id"]: row["version"] for row in rows.fetchall()}
+    return {(row["kind"], row["id"]): row["version"] for row in rows.fetchall()}
 
 
 @contextmanager
@@ -76,13 +79,17 @@ def writing(port):
 
 def write(port, token, stop):
     times = {"startTime": "2030-01-01T10:00:00Z", "endTime": "2030-01-01T11:00:00Z"}
+    series = uuid4().int >> 64
     for number in count():
         if stop.is_set():
             return
         path, more = [("/api/tasks", {}), ("/api/meetings", times)][number % 2]
         # The service stops and starts meanwhile.
         with suppress(OSError, HTTPException):
-            status, created = call(port, "POST", path, token, {"title": "New", **more})
+            # A task and the next meeting have the same id.
+            id = str(UUID(int=series << 64 | number // 2))
+            body = {"id": id, "title": "New", **more}
+            status, created = call(port, "POST", path, token, body)
             if status == 201 and number % 3:
                 call(port, "PATCH", f"{path}/{created['id']}", token, {"title": "Changed"})
             if status == 201 and number % 5 == 0:

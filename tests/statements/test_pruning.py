@@ -12,6 +12,11 @@ OLD = {
         SELECT %(workspace)s, number::text, now(), 1, now() - interval '3 days', 1, true
           FROM generate_series(%(first)s::bigint, %(last)s) AS number
     """,
+    "deleted_versions": """
+        INSERT INTO deleted_versions
+        SELECT %(workspace)s, new_id(), number, now() - interval '401 days'
+          FROM generate_series(%(first)s::integer, %(last)s) AS number
+    """,
     "tokens": """
         INSERT INTO tokens (user_id, kind, hash, expires_at)
         SELECT %(user)s, 'session', sha256(number::text::bytea), now() - interval '91 days'

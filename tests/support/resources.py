@@ -283,6 +283,7 @@ RESOURCES = [
     Resource("members", line="member"),
     # After a load, the authors of tasks and meetings make these rows again.
     Resource("former_members", left_out=True),
+    Resource("deleted_versions", left_out=True),
     Resource("deleted_users", line="deleted_user", nullable="deleted_at"),
     Resource(
         "plans",

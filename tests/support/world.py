@@ -56,6 +56,10 @@ class World:
             "INSERT INTO former_members (workspace_id, user_id) VALUES (%s, %s)",
             (self.workspace_id, self.user_id),
         )
+        self.connection.execute(
+            "INSERT INTO deleted_versions (workspace_id, id, version) VALUES (%s, new_id(), 1)",
+            (self.workspace_id,),
+        )
         for kind in ("api", "session"):
             insert_token(
                 self.connection,
