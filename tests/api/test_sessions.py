@@ -1,11 +1,14 @@
 """POST /api/session: a login page with the operator's key can create a session of any user."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from support.http import Client, error_message, invalid_field
-from support.rows import TOKENS, count, insert_token
+from support.rows import TOKENS, count, insert_token, row_of
+from support.statements import trigger, until_waiting
 
 from service.app import create_app, openapi
 from service.settings import InvalidSetting, Settings
@@ -130,3 +133,27 @@ def test_a_short_or_malformed_login_key_stops_the_start_and_the_message_does_not
     ) as error:
         Settings.read({"LOGIN_KEY": keys})
     assert keys not in str(error.value)
+
+
+def test_two_logins_of_one_person_at_the_same_time_both_succeed(
+    page, cast, connection, database_url
+):
+    """Both change the name. With a weaker lock first, each would wait for the other."""
+    names = ["Alice A.", "Alice B."]
+    # Each login that has locked its user waits here.
+    body = "BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END;"
+    with (
+        trigger(connection, "BEFORE INSERT ON tokens", body),
+        psycopg.connect(database_url) as holder,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        holder.execute("SELECT pg_advisory_xact_lock(7)")
+        logins = []
+        try:
+            for name in names:
+                logins.append(threads.submit(page.post, "/session", {**EMAIL, "name": name}))
+                until_waiting(connection, logins[-1], len(logins))
+        finally:
+            holder.rollback()
+        assert [login.result().status_code for login in logins] == [201, 201]
+    assert row_of(connection, "users", cast["alice"])["name"] in names

@@ -75,7 +75,7 @@ def run(copied, other):
 
     started = []
 
-    def start():
+    def start(*ignored):
         process = subprocess.Popen(
             [sys.executable, "-m", "service", "migrate"],
             cwd=copied,
@@ -85,7 +85,10 @@ def run(copied, other):
             text=True,
             # A run below nohup ignores SIGHUP, and one in the background of a script ignores
             # SIGINT, as they should; these runs must get both.
-            preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in SIGNALS[:3]],
+            preexec_fn=lambda: [
+                signal.signal(each, signal.SIG_IGN if each in ignored else signal.SIG_DFL)
+                for each in SIGNALS[:3]
+            ],
         )
         started.append(process)
         return process
@@ -323,3 +326,29 @@ def test_migrate_refuses_a_file_with_an_unknown_way_to_run_before_it_applies_any
         " are 'without a transaction' and 'in batches'\n"
     )
     assert watcher.execute("SELECT name FROM schema_migrations").fetchall() == before
+
+
+def test_a_run_that_nohup_started_goes_on_after_a_hangup(run, watcher, other):
+    with psycopg.connect(other) as blocker:
+        blocker.execute(BLOCKED[COLUMN[0]])
+        process = run(signal.SIGHUP)
+        waits = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        wait_until(lambda: watcher.execute(waits, [blocker.info.backend_pid]).fetchall(), process)
+        process.send_signal(signal.SIGHUP)
+        blocker.rollback()
+    status, names, _ = finish(process)
+    assert (status, names) == (0, NAMES)
+
+
+def test_migrate_replaces_its_own_invalid_index_and_keeps_those_of_the_operator(run, watcher):
+    """The operator's indexes have names that are words of the migration, too."""
+    watcher.execute("ALTER TABLE tasks ADD COLUMN estimate integer")
+    names = ["estimate", "tasks_by_estimate", "workspace_id"]
+    for name in names:
+        watcher.execute(f"CREATE INDEX {name} ON tasks (title)")
+    query = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = ANY (%s::regclass[])"
+    watcher.execute(query, [names])
+    assert finish(run())[0] == 0
+    assert index_is_valid(watcher)
+    query = "SELECT relname FROM pg_class WHERE relname = ANY (%s) ORDER BY 1"
+    assert [name for (name,) in watcher.execute(query, [names]).fetchall()] == names
