@@ -206,7 +206,7 @@ def test_the_sync_program_retries_temporary_errors_and_ends_with_the_message_of_
         server.shutdown()
     assert reader.returncode == 1
     assert said.splitlines()[-1] == "This token is revoked"
-    assert copied(tmp_path) == {"a": 1}
+    assert copied(tmp_path) == {("task", "a"): 1}
     assert {path: min(number, 8) for path, number in Trouble.seen.items()} == dict.fromkeys(
         Trouble.GOOD, 8
     )
