@@ -1,6 +1,6 @@
 -- For each invalid index that this statement creates, return the statement that drops the index.
--- An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index. The name in the statement may be
--- quoted. An operator's own index whose name is some other word of the text stays.
+-- An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index. The statement may quote the name.
+-- An operator's own index whose name is some other word of the text stays.
 SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %%s', index.indexrelid::regclass) AS text
   FROM pg_index AS index
   JOIN pg_class AS class ON class.oid = index.indexrelid
