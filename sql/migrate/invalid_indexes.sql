@@ -1,5 +1,5 @@
 -- For each invalid index that this statement creates, return the statement that drops the index.
--- An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index. The statement may quote the name.
+-- An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index, whose name may be quoted.
 -- An operator's own index whose name is some other word of the text stays.
 SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %%s', index.indexrelid::regclass) AS text
   FROM pg_index AS index
