@@ -131,7 +131,7 @@ def create_meeting(meeting: Values) -> Response:
     """
     created = db.row(Created, "meetings/create", **meeting)
     webhooks.post_before_response(created.event_id)
-    return reply_created(created, "/api/meetings")
+    return reply_created(created)
 
 
 @meetings.get("/meetings/<id:id>")

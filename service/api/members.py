@@ -101,7 +101,7 @@ def add_member(member: Values, id: str) -> Response:
             raise http_error("deactivated_user")
         if added.body is None:
             raise http_error("member_already")
-    headers = headers_of_created(f"/api/workspaces/{id}/members", added.id)
+    headers = headers_of_created(added.id)
     return reply(added.body, 201, headers)
 
 

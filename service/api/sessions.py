@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from service.api.me import User
 from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.database import db
-from service.database.db import current_state
+from service.database.db import current_request, current_state
 from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, View, arguments
@@ -73,4 +73,6 @@ def create_session(session: Values) -> Response:
     if created.id is None:
         raise invalid_field("expiresAt", "not_in_future")
     current_state().created = created.id
-    return reply_secret(created.body, "token", secret, 201, {"Location": "/api/session"})
+    # The session of a client is at the URL of this request, which may end with a slash.
+    here = current_request().path.rpartition("/")[2] or "."
+    return reply_secret(created.body, "token", secret, 201, {"Location": here})

@@ -240,7 +240,7 @@ def create_task(task: Values) -> Response:
     (task,) = with_due_days([task])
     created = create(task)
     webhooks.post_before_response(created.event_id)
-    return reply_created(created, "/api/tasks")
+    return reply_created(created)
 
 
 @tasks.get("/tasks/<id:id>")

@@ -140,7 +140,7 @@ def create_webhook(webhook: Values) -> Response:
     if made is None:
         raise http_error("too_many_webhooks" if role_or_none() else "no_workspace")
     created, secret = made
-    headers = {**headers_of_created("/api/webhooks", created.id), "ETag": etag(created.version)}
+    headers = {**headers_of_created(created.id), "ETag": etag(created.version)}
     return reply_secret(created.body, "secret", secret, 201, headers)
 
 

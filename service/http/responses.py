@@ -122,7 +122,7 @@ def reply_page(page: Page | BoundedPage) -> Response:
     if cursor is None:
         return reply(b'{"data":%b,"nextCursor":null}' % page.data)
     request = current_request()
-    link = f'<{request.path}?{without_cursor(request.query_string)}cursor={cursor}>; rel="next"'
+    link = f'<?{without_cursor(request.query_string)}cursor={cursor}>; rel="next"'
     # A cursor contains no character that JSON escapes.
     return reply(
         b'{"data":%b,"nextCursor":"%b"}' % (page.data, cursor.encode()), headers={"Link": link}
@@ -163,15 +163,20 @@ def if_match_fails(request: Request, version: int) -> bool:
     return "HTTP_IF_MATCH" in request.environ and not request.if_match.contains_weak(str(version))
 
 
-def reply_created(created: Created, path: str) -> Response:
+def reply_created(created: Created) -> Response:
     """Answer 201 with the new object, its ETag and its Location; the log line contains its id."""
-    return reply_one(created, 201, headers_of_created(path, created.id))
+    return reply_one(created, 201, headers_of_created(created.id))
 
 
-def headers_of_created(path: str, id: str) -> dict[str, str]:
-    """Return the Location of a new object below ``path``, and let the log line contain its id."""
+def headers_of_created(id: str) -> dict[str, str]:
+    """Return the Location of a new object, and let the log line contain its id.
+
+    The Location is relative to the URL of the request, below which the object is: the service
+    cannot know which part of that URL a proxy has taken away.
+    """
     current_state().created = id
-    return {"Location": f"{path}/{id}"}
+    collection = current_request().path.rpartition("/")[2]
+    return {"Location": f"{collection}/{id}" if collection else id}
 
 
 def require_match(matched: bool, version: int, current: bytes | None) -> None:

@@ -23,7 +23,7 @@ from support.derived import (
     views,
     views_of,
 )
-from support.http import Client, error_message, read_all
+from support.http import Client, error_message, location, read_all
 from support.receivers import subscribe
 from support.resources import RESOURCES, TABLES
 from support.rows import UNKNOWN, insert_token
@@ -96,8 +96,7 @@ class Writer:
             assert events == []
         shown = response.get_json()
         if "Location" in response.headers:
-            location = f"/api{view.path(*ids)}/{id_of(shown)}"
-            assert response.headers["Location"] == location
+            assert location(response) == f"{view.path(*ids)}/{id_of(shown)}"
         self.changed, self.previous = [], {}
         for event in (event["body"] for event in events):
             assert event["data"] == shown, f"the event differs from the response: {view.files}"

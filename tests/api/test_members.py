@@ -1,7 +1,7 @@
 """Members over HTTP: who may add, change and remove whom, and what a removal ends."""
 
 import pytest
-from support.http import Client, error_message, invalid_field
+from support.http import Client, error_message, invalid_field, location
 from support.receivers import subscribe
 from support.rows import TOKENS, count, insert, insert_member, insert_token
 from support.statements import run
@@ -58,7 +58,7 @@ def test_adding_an_unknown_address_creates_a_user_who_is_active_in_this_workspac
     response = alice.post(path, NEW)
     assert response.status_code == 201
     mia = response.get_json()
-    assert response.headers["Location"] == f"/api{path}/{mia['userId']}"
+    assert location(response) == f"{path}/{mia['userId']}"
     assert {**mia, "userId": "", "joinedAt": ""} == {
         **{"userId": "", "name": "Mia", "email": "Mia@example.com"},
         **{"role": "member", "joinedAt": ""},

@@ -8,7 +8,7 @@ from hashlib import sha256
 import psycopg
 import pytest
 from support.derived import by_name, views
-from support.http import Client, error_message, invalid_field, names
+from support.http import Client, error_message, invalid_field, location, names
 from support.rows import TOKENS, UNKNOWN, activate, insert_member, insert_token
 from support.statements import run, until_waiting
 
@@ -42,7 +42,7 @@ def test_a_new_token_works_and_is_shown_once(app, alice, cast, connection):
     assert re.fullmatch("tmw_api_[0-9a-f]{40}", token["token"])
     assert (token["name"], token["scope"]) == ("Nightly export", "write")
     assert (token["expiresAt"], token["lastUsedAt"]) == (None, None)
-    assert response.headers["Location"] == f"/api/tokens/{token['id']}"
+    assert location(response) == f"/tokens/{token['id']}"
     client = Client(app, token["token"])
     assert client.post("/tasks", {"title": "Exported"}).status_code == 201
     assert client.get("/me").get_json()["user"]["id"] == cast["alice"]

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 from support.commands import CommandRunner
 from support.derived import views
-from support.http import Client, error_message, ids, invalid_field, names
+from support.http import Client, error_message, ids, invalid_field, location, names
 from support.openapi_check import document, resolve, violations
 from support.receivers import (
     KEY,
@@ -83,7 +83,7 @@ def test_a_new_webhook_receives_events_whose_signature_its_secret_verifies(
         "version": 1,
         "secret": secret_of(webhook["id"]),
     }
-    assert response.headers["Location"] == f"/api/webhooks/{webhook['id']}"
+    assert location(response) == f"/webhooks/{webhook['id']}"
     assert response.headers["ETag"] == '"1"'
     row = webhook_row(connection, webhook["id"])
     assert (str(row["workspace_id"]), row["url"], row["events"]) == (cast["acme"], receiver.url, [])

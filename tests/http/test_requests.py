@@ -4,12 +4,12 @@ import gzip
 import json
 from io import BytesIO
 from itertools import product
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import pytest
 from support.derived import Values, body_of, by_name, views
-from support.http import error_message, invalid_field
-from support.openapi_check import check_against_document, document
+from support.http import Client, error_message, invalid_field, location, next_page
+from support.openapi_check import LOGIN_KEY, check_against_document, document
 from support.resources import LISTS
 from support.rows import TOKENS, UNKNOWN, count
 
@@ -182,6 +182,21 @@ def test_a_query_that_is_not_percent_encoded_gets_400_that_says_so(app, query):
         )
         check_against_document(response)
         assert told in error_message(response, 400)
+
+
+def test_references_lead_below_the_prefix_of_the_path_that_a_proxy_takes_away(app, alice):
+    for slash in ("", "/"):
+        created = alice.post(f"/tasks{slash}", TASK)
+        assert location(created) == f"/tasks/{created.get_json()['id']}"
+        alice.post("/tasks", TASK)
+        page = alice.get(f"/tasks{slash}?q=the&limit=1")
+        assert next_page(page).startswith(f"/tasks{slash}?q=the&limit=1&cursor=")
+        session = Client(app, LOGIN_KEY).post(f"/session{slash}", {"email": "alice@example.com"})
+        assert location(session) == f"/session{slash}"
+    (server,) = document()["servers"]
+    assert urljoin("https://proxy.example/team/openapi.json", server["url"]) == (
+        "https://proxy.example/team/"
+    )
 
 
 BROKEN = "caf%E9", "%C3", "%ED%A0%80", "%ff", "a%80b", "%F4%90%80%80", "%C0%AF"

@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from support.http import Client, error_message, invalid_field
+from support.http import Client, error_message, invalid_field, location
 from support.receivers import deliveries, subscribe
 from support.rows import TOKENS, UNKNOWN, activate, count, insert_member, row_of
 from support.statements import trigger
@@ -464,7 +464,7 @@ def test_a_412_shows_every_character_and_the_longest_texts_of_its_object(alice):
     longest = {"title": '\U0001f4a9\u2028é"\\' * 100, "description": "ß\n" * 32_768}
     created = alice.post("/tasks", longest)
     assert created.status_code == 201
-    path = created.headers["Location"].removeprefix("/api")
+    path = location(created)
     for method, body in (("PATCH", {"title": "New"}), ("DELETE", None)):
         refused = alice.send(method, path, json=body, headers={"If-Match": '"2"'})
         assert error_message(refused, 412)

@@ -1,5 +1,7 @@
 """A client of the service in this process, and checks of its responses."""
 
+from urllib.parse import urljoin
+
 from support.openapi_check import check_against_document
 
 
@@ -62,6 +64,30 @@ def invalid_field(response, field, status=400):
     return fault["message"]
 
 
+def location(response):
+    """Return the path of the new object below /api, as a client resolves ``Location``."""
+    return resolved(response, response.headers["Location"])
+
+
+def next_page(response):
+    """Return the path of the next page below /api, as a client resolves ``Link``."""
+    link = response.headers["Link"]
+    assert link.endswith('>; rel="next"')
+    return resolved(response, link[1 : link.index(">")])
+
+
+def resolved(response, reference):
+    """Resolve a reference; fail if it names more of the URL than the request can know.
+
+    A proxy may have taken a part of the path away, so the reference must lead below it.
+    """
+    request = response.request
+    outside = urljoin(f"https://proxy.example/team{request.path}", reference)
+    prefix = "https://proxy.example/team/api"
+    assert outside.startswith(f"{prefix}/"), reference
+    return outside.removeprefix(prefix)
+
+
 def read_all(client, path, **query):
     """Read a list page by page, and return all items.
 
@@ -79,11 +105,9 @@ def read_all(client, path, **query):
             return items
         assert page["data"]
         query["cursor"] = page["nextCursor"]
-        link = response.headers["Link"]
-        assert link.startswith("</api/")
-        assert link.endswith('>; rel="next"')
+        following = next_page(response)
         response = client.get(path, query_string=query)
-        assert client.get(link[5 : link.index(">")]).get_json() == response.get_json()
+        assert client.get(following).get_json() == response.get_json()
 
 
 def names(schema):

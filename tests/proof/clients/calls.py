@@ -61,7 +61,7 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     new = TaskInput(title="Parent", due_date=NOON, assignee_id=caller.user.id)
     created = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     task = parsed(Task, created, 201)
-    assert created.headers["Location"] == f"/api/tasks/{task.id}"
+    assert created.headers["Location"] == f"tasks/{task.id}"
     assert (task.status, task.priority) == (TaskStatus.TODO, TaskPriority.MEDIUM)
     assert (task.due_date, task.due_day, task.completed_at) == (NOON, None, None)
     assert isinstance(task.created_at, datetime)
