@@ -1,6 +1,6 @@
 -- Give up the waiting deliveries of the types that a webhook no longer gets, even a delivery that a
 -- process is attempting. Such an attempt becomes delivered if it succeeds (webhooks/record).
--- This runs in the transaction of webhooks/update, whose lock keeps announce() from adding others.
+-- This runs in the transaction of webhooks/update, whose lock keeps new events from adding others.
 UPDATE deliveries AS delivery
    SET state = 'failed',
        finished_at = now()

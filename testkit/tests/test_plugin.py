@@ -562,7 +562,7 @@ def test_the_fixture_has_the_same_events_that_a_client_pulls_until_they_are_too_
     assert page["data"] == service.webhooks.events
     (post, *_) = service.webhooks.posts
     Webhook(service.webhooks.secret).verify(post.body.encode(), post.headers)
-    service.set_clock(service.now + timedelta(days=8))
+    service.set_clock(service.now + timedelta(days=10))
     assert call("GET", f"/events?after={begin}").status == 410
     assert call("GET", f"/events?after={page['nextCursor']}").status == 410
     assert call("GET", "/events").status == 200

@@ -38,23 +38,43 @@ def test_a_request_claims_its_oldest_delivery_first_and_skips_failing_webhooks(c
     assert [[row["id"] for row in some] for some in claimed] == [[mine[0]], [mine[1]], []]
 
 
+OUTCOMES = {
+    "success": SUCCESS,
+    "failure": {},
+    "last failure of the schedule": {"retry_delay": None},
+}
+STATES = ("waiting", 2), ("delivered", 1), ("failed", 1)
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [SUCCESS, {}, {"retry_delay": None}],
-    ids=["success", "failure", "last failure of the schedule"],
-)
-@pytest.mark.parametrize(
-    ("state", "number"), [("waiting", 2), ("delivered", 1), ("failed", 1)], ids=str
+    ("state", "number", "outcome"),
+    [
+        (*state, outcome)
+        for state in STATES
+        for outcome in OUTCOMES
+        # The next test has this case.
+        if (*state, outcome) != ("failed", 1, "success")
+    ],
+    ids=str,
 )
 def test_only_the_outcome_of_the_last_attempt_changes_a_delivery_and_only_while_it_waits(
-    connection, delivery, state, number, changes
+    connection, delivery, state, number, outcome
 ):
     connection.execute("UPDATE deliveries SET state = %s, attempts = %s", (state, number))
     (before,) = deliveries(connection)
-    assert record(connection, delivery, **changes) == []
+    assert record(connection, delivery, **OUTCOMES[outcome]) == []
     assert deliveries(connection) == [before]
     assert [row["number"] for row in attempts(connection)] == [1]
     assert webhook_row(connection, str(delivery["webhook_id"]))["failing_since"] is None
+
+
+def test_a_success_counts_even_if_the_delivery_was_given_up_during_the_attempt(
+    connection, delivery
+):
+    """The webhook has deselected the type meanwhile, but its receiver has the event."""
+    connection.execute("UPDATE deliveries SET state = 'failed', attempts = 1")
+    assert record(connection, delivery, **SUCCESS) == []
+    assert [row["state"] for row in deliveries(connection)] == ["delivered"]
 
 
 def test_an_outcome_for_another_webhook_or_workspace_than_the_delivery_s_is_not_recorded(

@@ -20,6 +20,8 @@ CHANGE = re.compile(
 COLUMN = re.compile(r"^    ([a-z_]\w*) ((?:(?!^    \w).)*)", re.MULTILINE | re.DOTALL)
 UNIQUE = re.compile(r'(?:CONSTRAINT (\w+|"[^"]+")\s+)?\bUNIQUE\b')
 ADDED, REMOVED = re.compile(rf"\bADD COLUMN {NAME}"), re.compile(rf"\bDROP COLUMN {NAME}")
+# The index of a unique constraint has the name of the constraint.
+UNIQUE_NO_LONGER = re.compile(rf"\bDROP CONSTRAINT {NAME}")
 
 
 class Part(NamedTuple):
@@ -55,6 +57,8 @@ def schema_parts() -> list[Part]:
                 parts[Part("column", table, bare(name))] = None
             for name in REMOVED.findall(change["changes"]):
                 parts.pop(Part("column", table, bare(name)), None)
+            for name in UNIQUE_NO_LONGER.findall(change["changes"]):
+                parts.pop(Part("index", table, bare(name)), None)
         else:
             names = {bare(name) for name in re.findall(r'\w+|"[^"]+"', change["dropped"])}
             for part in list(parts):
