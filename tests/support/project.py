@@ -32,7 +32,9 @@ def section(page, heading):
     """Return the text below a heading of any level, up to the next heading."""
     _, found, text = read(page).partition(f"# {heading}\n")
     assert found, f"{page} has no heading {heading}"
-    return re.split(r"^#+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    # A line that begins with # in a block of code is no heading.
+    (inside,) = re.match(r"(?ms)((?:^```.*?^```$|(?!^#+ ).)*)", text).groups()
+    return inside
 
 
 def rows(page, heading):
