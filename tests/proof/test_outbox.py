@@ -278,6 +278,54 @@ def test_an_object_that_was_made_a_day_ago_is_no_problem_even_if_somebody_has_de
     assert (told, now(TASK)["status"]) == ([], "done")
 
 
+# Undo the deletion of the task, and then change it.
+UNDO = (
+    f"put('POST', '/api/tasks', {{'id': {ID!r}, 'title': 'Again'}})\n"
+    f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
+)
+
+
+def test_what_follows_the_undoing_of_a_deletion_names_the_version_of_the_object_made_again(
+    double, program, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    program(
+        "from outbox import put\n"
+        f"put('PATCH', {TASK!r}, {{'title': 'New'}}, version=1)\n"
+        f"put('DELETE', {TASK!r}, version=1)\n" + UNDO,
+        port,
+        double.token,
+    )
+    assert program(SEND, port, double.token) == []
+    task = now(TASK)
+    assert (task["title"], task["status"]) == ("Again", "done")
+    assert task["version"] > 3
+
+
+def test_a_deletion_that_was_undone_a_day_ago_is_no_problem_and_what_followed_happens_too(
+    double, late, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    call(port, "DELETE", TASK, double.token)
+    assert late(UNDO) == []
+    assert (now(TASK)["title"], now(TASK)["status"]) == ("Again", "done")
+
+
+def test_what_followed_the_undoing_is_a_conflict_if_somebody_else_has_changed_the_object(
+    double, late, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    call(port, "DELETE", TASK, double.token)
+    (told,) = late(
+        UNDO, lambda: call(port, "PATCH", TASK, double.member.token, {"title": "Theirs"})
+    )
+    path, current, _ = literal_eval(told)
+    assert (path, current["title"], now(TASK)["status"]) == (TASK, "Theirs", "todo")
+
+
 def test_a_response_that_is_not_json_is_no_answer(double, program, now):
     port = urlsplit(double.base_url).port
     program(PUT, port, double.token)
