@@ -131,6 +131,16 @@ def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watche
     assert finish(run()) == (0, [], "nothing to do: the schema is up to date\n")
 
 
+def test_an_ordinary_migration_after_one_in_batches_changes_versions_again(run, watcher, copied):
+    """A connection that migrates keeps versions only in the transactions of batches."""
+    name = "9004-titles"
+    (copied / f"sql/schema/{name}.sql").write_bytes(b"UPDATE tasks SET title = 'New';")
+    known = "SELECT id, version FROM tasks ORDER BY id"
+    before = watcher.execute(known).fetchall()
+    assert finish(run())[:2] == (0, [*NAMES, name])
+    assert watcher.execute(known).fetchall() == [(id, version + 1) for id, version in before]
+
+
 def test_without_a_terminal_migrate_says_that_a_migration_begins_before_it_ends(
     run, watcher, copied, other
 ):
