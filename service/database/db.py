@@ -16,6 +16,7 @@ from service.callers import Usage
 from service.database.pool import Pool
 from service.database.statements import STALE, STATEMENTS, Connection, Row, single_row
 from service.settings import Settings
+from service.values.fields import singular
 
 
 class RequestState:
@@ -197,5 +198,5 @@ def found(row: Row | None, name: str) -> Row:
     The folder of the statement names the resource: for tasks/get, the message is "Task not found".
     """
     if row is None:
-        raise NotFound(name.partition("/")[0].removesuffix("s"))
+        raise NotFound(singular(name.partition("/")[0]))
     return row

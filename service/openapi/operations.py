@@ -15,7 +15,7 @@ from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
 from service.openapi.json_schema import JSON, Schemas, with_nulls
-from service.values.fields import camel_case
+from service.values.fields import camel_case, singular
 from service.values.schemas import Query
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
@@ -94,8 +94,7 @@ def tag(view: View) -> Tag:
 
 def name_parameter(segment: re.Match[str]) -> str:
     """Name the id in a path after the collection before it: ``tasks/{taskId}``."""
-    resource = re.sub("ies$", "y", segment[1]).removesuffix("s")
-    return f"{segment[1]}/{{{resource}Id}}"
+    return f"{segment[1]}/{{{singular(segment[1])}Id}}"
 
 
 class Operation:

@@ -75,6 +75,11 @@ def camel_case(name: str) -> str:
     return head + "".join(map(str.title, rest))
 
 
+def singular(plural: str) -> str:
+    """Return the word for one object of a collection: ``category`` for ``categories``."""
+    return re.sub("ies$", "y", plural).removesuffix("s")
+
+
 def uuid_or_nil(text: object) -> str:
     """Return a UUID in lower case, or the nil UUID, which no row has, for any other text."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID

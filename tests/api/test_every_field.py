@@ -31,6 +31,7 @@ from support.rows import UNKNOWN, insert_token
 from service.api.event_types import EVENT_TYPES
 from service.commands.load.lines import TYPES, UserRef
 from service.values import fields, schemas
+from service.values.fields import singular
 
 VERBS = {"POST": "created", "PATCH": "updated"}
 # Other members of a response that a change of a field may change.
@@ -86,7 +87,7 @@ class Writer:
             " that no migration adds, or a parameter that the schema of the view lacks"
         )
         events = self.connection.execute("SELECT type, body::json AS body FROM events").fetchall()
-        about = view.resource.removesuffix("s")
+        about = singular(view.resource)
         if f"{about}.{VERBS[view.method]}" in EVENT_TYPES:
             (event,) = events
             # Completing a meeting announces meeting.completed; later changes do not.

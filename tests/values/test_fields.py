@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from marshmallow import ValidationError
 
+from service.database.db import NotFound, found
 from service.values.fields import (
     EMAIL,
     Email,
@@ -15,6 +16,7 @@ from service.values.fields import (
     Text,
     Timestamp,
     Timezone,
+    singular,
     uuid_or_nil,
 )
 
@@ -165,3 +167,10 @@ def test_an_address_that_a_released_version_has_stored_stays_valid_where_it_is_l
         for text in texts:
             allowed = re.fullmatch(EMAIL, text) and len(text.partition("@")[0]) <= 64
             assert bool(allowed and len(text) <= 254) == (text in STORED), text
+
+
+def test_messages_and_paths_name_one_object_of_a_collection_in_the_singular():
+    for plural, word in ("tasks", "task"), ("categories", "category"), ("me", "me"):
+        assert singular(plural) == word
+        with pytest.raises(NotFound, match=f"^{word}$"):
+            found(None, f"{plural}/get")
