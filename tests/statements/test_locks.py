@@ -173,6 +173,25 @@ def test_deleting_a_user_locks_the_workspaces_of_the_user_in_the_order_of_ids(
         assert not is_locked(connection, "workspaces", "id = %s", cast["acme"])
 
 
+@pytest.mark.parametrize("name", ["members/remove", "users/delete"])
+def test_a_member_who_leaves_locks_the_assigned_tasks_in_the_order_of_ids(
+    connection, meanwhile, cast, owners, monkeypatch, name
+):
+    """In another order, this could wait in a circle with a batch.
+
+    In the table, the row of the lower id comes after the other row. For many tasks, PostgreSQL
+    chooses a plan that reads them in the order of the table.
+    """
+    monkeypatch.setenv("PGOPTIONS", "-c enable_indexscan=off")
+    high, low = (str(uuid.UUID(int=number)) for number in (2, 1))
+    for id in (high, low):
+        task = {"id": id, "title": "x", "created_by": cast["bob"], "assignee_id": cast["alice"]}
+        insert(connection, "tasks", workspace_id=cast["acme"], **task)
+    held = f"SELECT FROM tasks WHERE id = '{low}' FOR UPDATE"
+    with meanwhile(held, name, **leaving(cast, name)):
+        assert not is_locked(connection, "tasks", "id = %s", high)
+
+
 def test_creating_a_session_waits_for_a_running_deactivation_and_then_creates_none(
     connect, after, cast
 ):
