@@ -184,3 +184,14 @@ def test_the_body_of_an_update_has_the_old_values_without_spaces(alice, cast, co
         ',"completedAt":null}}'
     )
     assert body.endswith(expected)
+
+
+@pytest.mark.parametrize("join", ["hashjoin", "mergejoin"])
+def test_previous_has_the_order_of_changed_however_postgresql_joins_the_two(connection, join):
+    with connection.transaction(force_rollback=True):
+        connection.execute(f"SET LOCAL enable_{join} = off")
+        found = connection.execute(
+            "SELECT members_of(%s::json, %s::json)::text AS members",
+            ['{"b":1,"c":2,"d":3,"a":4}', '["d","a","b"]'],
+        ).fetchone()
+    assert found == {"members": '{"d":3,"a":4,"b":1}'}
