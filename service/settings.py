@@ -144,12 +144,15 @@ def check_conninfo(text: str) -> None:
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
     """Return the text of a setting; raises InvalidSetting if its file cannot be read.
 
-    White space at both ends is removed: a secret that was made with ``echo`` ends with a newline.
     A secret may be in a file, because container platforms provide secrets as files. For example,
-    ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``.
+    ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``. White space at both ends
+    of a secret is removed, because ``echo`` ends a file, and so a variable made from it, with a
+    newline.
     """
     variable = item.name.upper()
-    text = environment.get(variable, "").strip()
+    text = environment.get(variable, "")
+    if item.metadata["secret"]:
+        text = text.strip() or text
     if text:
         return text
     if variable == "HOST" and "PORT" in environment and PLATFORMS & set(environment):
