@@ -74,31 +74,48 @@ def pytest_configure(config):
         os.environ.pop(name, None)
     # TEST_DATABASE_URL may be incomplete and rely on the variables of libpq.
     forget(*SERVERS, *([] if server else [LIBPQ]))
+    # Each process and program of the tests would compile all modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Let curl and Python send requests to this machine directly, and not through a proxy.
     os.environ["no_proxy"] = "localhost,127.0.0.1,::1"
     if not is_short(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
+    """Prepare a process that runs tests, and let one of several processes collect them first.
+
+    The others wait, and then read the modules that it has compiled.
+    """
+    # With processes of xdist, this process runs no tests.
+    if getattr(session.config.option, "dist", "no") != "no":
+        return (yield)
+    prepare(session.config)
+    with open(__file__) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
+
+
+def prepare(config):
     """Start the guard of a process that runs tests, and remove variables that pytest has read.
 
     A pytest that a test starts must not get them. xdist reads its own variables later, and pytest
     the one of tmp_path.
     """
-    if getattr(session.config.option, "dist", "no") != "no":
-        # Other processes run the tests.
-        return
     for name in [*os.environ]:
         if name.startswith("PYTEST_") and not name.startswith(READ_LATER):
             del os.environ[name]
-    if hasattr(session.config, "workerinput"):
+    if hasattr(config, "workerinput"):
         # xdist would let this process run on for seconds.
         end_with_parent()
     guard, folder = start_guard()
-    session.config.stash[FOLDER] = folder
-    session.config.add_cleanup(guard.communicate)
+    config.stash[FOLDER] = folder
+    config.add_cleanup(guard.communicate)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -134,12 +134,17 @@ def run_upload(folder, url, token, lines):
     )
 
 
+@pytest.fixture(scope="module")
+def served(database_url):
+    """Yield the URL of a web server, which all tests of this module share."""
+    with serving(database_url, WEB_CONCURRENCY="1") as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
 @pytest.fixture
-def upload(tmp_path, database_url):
-    """Yield a function that runs upload.py with these lines, and returns its stderr."""
-    with serving(database_url) as server:
-        url = f"http://127.0.0.1:{server.port}"
-        yield lambda lines: run_upload(tmp_path, url, TOKENS["alice"], lines)
+def upload(tmp_path, served):
+    """Return a function that runs upload.py with these lines, and returns its stderr."""
+    return lambda lines: run_upload(tmp_path, served, TOKENS["alice"], lines)
 
 
 @pytest.mark.parametrize("program", CSV)

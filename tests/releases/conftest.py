@@ -220,9 +220,18 @@ def names_in_json_of_dev(database_url):
     return [*members(json.loads(line))]
 
 
+@pytest.fixture(scope="session")
+def records():
+    """Return the parts that a test has recorded, by the file's name."""
+    return {}
+
+
 @pytest.fixture
-def record(database_url, dump, cli, export, acme, lines, served, connection):
-    """Return a function that records one part of what a release freezes, by the file's name."""
+def record(records, database_url, dump, cli, export, acme, lines, served, connection):
+    """Return a function that records one part of what a release freezes, by the file's name.
+
+    It records a part only once, unless it is called with ``anew``.
+    """
 
     (line,) = (line for line in lines() if "requestId" in line)
 
@@ -247,4 +256,10 @@ def record(database_url, dump, cli, export, acme, lines, served, connection):
         "names.json": lambda: as_json(names()),
         "export.jsonl": lambda: export(b"\n".join(map(as_line, one_of_everything()))),
     }
-    return lambda name: parts[name]()
+
+    def record(name, *, anew=False):
+        if anew or name not in records:
+            records[name] = parts[name]()
+        return records[name]
+
+    return record

@@ -5,8 +5,12 @@ import sys
 from contextlib import contextmanager
 
 import urllib3
+from support.commands import CommandRunner
 from support.processes import ending, free_port
 from support.project import PROJECT, environment
+
+from service.app import create_app
+from service.settings import Settings
 
 COMMANDS = "check", "migrate", "migrate --dry-run", "status", "worker --once", "user show ada@x"
 
@@ -14,18 +18,13 @@ COMMANDS = "check", "migrate", "migrate --dry-run", "status", "worker --once", "
 def assert_named(url, version):
     """Fail unless each command, web and worker name the version of an old server in a line."""
     sentence = f"PostgreSQL {version}: this service needs 15 or later"
+    runner = CommandRunner(create_app(Settings.read({"DATABASE_URL": url})))
     for command in COMMANDS:
-        ran = subprocess.run(
-            [sys.executable, "-m", "service", *command.split()],
-            cwd=PROJECT,
-            env=environment(DATABASE_URL=url),
-            capture_output=True,
-            text=True,
-        )
-        lines = [line for line in (ran.stdout + ran.stderr).splitlines() if sentence in line]
-        assert ran.returncode == 1, command
-        assert lines, f"{command}: {ran.stdout}{ran.stderr}"
-        others = {*(ran.stdout + ran.stderr).splitlines()} - {*lines}
+        ran = runner.invoke(command.split())
+        lines = [line for line in ran.output.splitlines() if sentence in line]
+        assert ran.exit_code == 1, command
+        assert lines, f"{command}: {ran.output}"
+        others = {*ran.output.splitlines()} - {*lines}
         # The only other lines are about settings, or belong to the log of the worker.
         assert all(line.startswith(("settings ", "{")) for line in others), f"{command}: {others}"
     with program("worker", url) as worker:
