@@ -28,6 +28,17 @@ def test_each_file_of_long_tests_is_in_the_short_run_or_in_a_step_of_the_nightly
     assert short & nightly & files == {"test_fuzz.py"}
 
 
+def test_each_scenario_under_load_is_in_a_folder_or_file_that_a_step_of_the_nightly_run_names():
+    marked = {
+        str(path.relative_to(PROJECT))
+        for path in PROJECT.glob("t*/**/test_*.py")
+        if "mark.faults" in path.read_text() and path.name != "test_ci.py"
+    }
+    named = re.findall(r"faults\) faults (\S+)", read(".ci/nightly"))
+    named += re.findall(r"predecessor\) faults (\S+)", read(".ci/nightly"))
+    assert {file for file in marked if not file.startswith((*named,))} == set()
+
+
 def test_the_nightly_workflow_has_a_job_for_each_step():
     steps = run(".ci/nightly", "--list", cwd=PROJECT).split()
     (listed,) = re.findall(r"(?s)step:\n(.*?)\n\n?    \w", read(".github/workflows/nightly.yml"))
