@@ -1,9 +1,10 @@
 """A workspace with a row in every table, so that each statement has something to leak."""
 
+import re
 from functools import cache
 from itertools import permutations
-from uuid import UUID
 
+from support.commands import UUID
 from support.resources import HERE, RESOURCES, WORD, missing
 from support.rows import insert_token
 
@@ -120,25 +121,33 @@ class World:
 
     def everything(self):
         """Return all rows of the workspace and of its user, without the counts of requests."""
-        found = {
-            table: self.rows(table, "workspace_id", self.workspace_id)
-            for table in tables_with(self.connection, "workspace_id")
+        columns = {"workspace_id": "", "user_id": " of the user"}
+        parts = [("workspaces", "workspaces", "id")] + [
+            (f"{table}{of}", table, column)
+            for column, of in columns.items()
+            for table in tables_with(self.connection, column)
             if table not in COUNTED
-        }
-        found["workspaces"] = self.rows("workspaces", "id", self.workspace_id)
-        for table in tables_with(self.connection, "user_id"):
-            if table not in COUNTED:
-                found[f"{table} of the user"] = self.rows(table, "user_id", self.user_id)
-        for rows in found.values():
-            for row in rows:
-                row.pop("last_used_at", None)
+        ]
+        # One statement is quicker than one for each table.
+        query = " UNION ALL ".join(
+            f"SELECT '{name}' AS name, to_jsonb(row) - 'last_used_at' AS row"
+            f" FROM {table} AS row WHERE {column} = %({column})s"
+            for name, table, column in parts
+        )
+        values = {"id": self.workspace_id, "workspace_id": self.workspace_id}
+        rows = self.connection.execute(
+            f"{query} ORDER BY 1, 2", {**values, "user_id": self.user_id}
+        ).fetchall()
+        found = {name: [] for name, _, _ in parts}
+        for row in rows:
+            found[row["name"]].append(row["row"])
         return found
 
     def ids(self, *, few=False):
         """Return the ids of the user and of all rows, or of two rows of each table if ``few``."""
         found = {self.user_id}
         for rows in self.everything().values():
-            ids = sorted(str(row["id"]) for row in rows if "id" in row)
+            ids = sorted(row["id"] for row in rows if "id" in row)
             found.update(ids[:1] + ids[-1:] if few else ids)
         return sorted(found)
 
@@ -147,7 +156,7 @@ class World:
         found = set()
         for rows in self.everything().values():
             for row in rows:
-                ids = [str(value) for value in row.values() if isinstance(value, UUID)]
+                ids = [value for value in row.values() if re.fullmatch(UUID, str(value))]
                 found.update(permutations(ids, 2))
         return sorted(found)
 
