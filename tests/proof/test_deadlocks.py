@@ -1,0 +1,82 @@
+"""No requests wait for each other in a circle, whatever ids clients choose."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import pytest
+from support.processes import call, serving
+from support.rows import TOKENS, insert_member
+
+pytestmark = pytest.mark.proof
+
+# The ids lie close together, so that parents have subtasks with lower and with higher ids.
+IDS = [str(UUID(int=number << 64 | 1 << 63)) for number in range(1, 21)]
+CLIENTS, REQUESTS = 6, 150
+# A task is missing, its id is taken, its parent is none, or its assignee has left.
+EXPECTED = {200, 201, 204, 400, 404, 409}
+
+
+def body_of_batch(choice, assignee):
+    """Return a batch that creates some tasks, changes some or deletes some."""
+    ids = choice.sample(IDS, 4)
+    parents = [choice.choice([None, *IDS]) for _ in ids]
+    return choice.choice(
+        [
+            {"create": [{"id": id, "title": "x", "assigneeId": assignee} for id in ids]},
+            {"create": [{"title": "x", "parentId": id} for id in parents]},
+            {"update": [{"id": id, "assigneeId": assignee} for id in ids]},
+            {"update": [{"id": id, "parentId": to} for id, to in zip(ids, parents, strict=True)]},
+            {"delete": [{"id": id} for id in ids[:2]]},
+            {"update": [{"id": ids[0], "title": str(choice.random())}], "delete": [{"id": ids[1]}]},
+        ]
+    )
+
+
+def storm(port, seed, cast):
+    """Send requests by chance; return the unexpected statuses and how often each status came."""
+    choice = random.Random(seed)
+    token = TOKENS[choice.choice(["alice", "bob"])]
+    member = f"/api/workspaces/{cast['acme']}/members"
+    unexpected, counts = [], {}
+    for _ in range(REQUESTS):
+        id, assignee = choice.choice(IDS), choice.choice([None, cast["bob"], cast["charlie"]])
+        method, path, body = choice.choice(
+            [
+                ("POST", "/api/tasks/batch", body_of_batch(choice, assignee)),
+                ("POST", "/api/tasks/batch", body_of_batch(choice, assignee)),
+                ("POST", "/api/tasks", {"id": id, "title": "x", "assigneeId": assignee}),
+                ("POST", "/api/tasks", {"title": "x", "parentId": id}),
+                ("PATCH", f"/api/tasks/{id}", {"parentId": choice.choice([None, *IDS])}),
+                ("PATCH", f"/api/tasks/{id}", {"assigneeId": assignee}),
+                ("DELETE", f"/api/tasks/{id}", None),
+                ("DELETE", f"{member}/{cast['charlie']}", None),
+                ("POST", member, {"email": "charlie@example.com"}),
+            ]
+        )
+        sender = TOKENS["alice"] if path.startswith(member) else token
+        status, answer = call(port, method, path, sender, body)
+        counts[status] = counts.get(status, 0) + 1
+        if status not in EXPECTED:
+            unexpected.append((method, path, status, answer))
+    return unexpected, counts
+
+
+def test_a_storm_of_writes_of_the_same_tasks_and_members_makes_no_deadlock(
+    database_url, connection, cast, unlimited
+):
+    insert_member(connection, cast["acme"], cast["charlie"])
+
+    def deadlocks():
+        connection.execute("SELECT pg_stat_clear_snapshot()")
+        query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        return connection.execute(query).fetchone()["deadlocks"]
+
+    before = deadlocks()
+    with serving(database_url) as server, ThreadPoolExecutor(CLIENTS) as threads:
+        ran = [threads.submit(storm, server.port, seed, cast) for seed in range(CLIENTS)]
+        results = [each.result() for each in ran]
+    assert [problem for unexpected, _ in results for problem in unexpected][:5] == []
+    assert deadlocks() == before
+    # The storm has done something.
+    assert {200, 201, 204} <= {status for _, counts in results for status in counts}
