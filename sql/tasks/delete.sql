@@ -3,9 +3,9 @@
 -- The statement first locks them all, in the order of their ids: the subtasks with lower ids, the
 -- task, the subtasks with higher ids. Once it has locked the task, no other transaction can add a
 -- subtask.
--- It deletes nothing if the events would contain more than 16 MiB of text, because writing them
--- would exceed statement_timeout. Without an enabled webhook and without a reader of the feed, no
--- events are written.
+-- It deletes nothing if the task has more than 10 000 subtasks, or if the events would contain more
+-- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an enabled
+-- webhook and without a reader of the feed, no events are written.
 WITH lower AS MATERIALIZED (
     SELECT task.id, text_bytes(task) AS bytes
       FROM tasks AS task
@@ -34,7 +34,7 @@ WITH lower AS MATERIALIZED (
      ORDER BY task.id
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
-    SELECT array_agg(id) AS ids, coalesce(sum(bytes), 0) AS bytes
+    SELECT array_agg(id) AS ids, count(*) AS number, coalesce(sum(bytes), 0) AS bytes
       FROM (SELECT * FROM lower UNION ALL SELECT * FROM higher) AS subtask
 ), family AS MATERIALIZED (
     SELECT target.*,
@@ -50,8 +50,8 @@ WITH lower AS MATERIALIZED (
                      WHERE feed.workspace_id = %(workspace_id)s::uuid
                        AND feed.read_at IS NOT NULL
                 )
-                THEN subtasks.bytes
-           END AS bytes_to_announce
+                THEN subtasks.number <= 10000 AND subtasks.bytes <= 16777216
+           END AS announceable
       FROM target
      CROSS JOIN subtasks
 ), deleted AS (
@@ -60,13 +60,13 @@ WITH lower AS MATERIALIZED (
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = ANY (family.ids)
        AND matched
-       AND coalesce(bytes_to_announce, 0) <= 16777216
+       AND coalesce(announceable, true)
  RETURNING task.*
 )
 SELECT family.version,
        matched,
        current,
-       coalesce(bytes_to_announce, 0) <= 16777216 AS deletable,
+       coalesce(announceable, true) AS deletable,
        ARRAY(
            SELECT announce(
                       %(workspace_id)s::uuid,
@@ -75,7 +75,7 @@ SELECT family.version,
                       %(user_id)s::uuid
                   )
              FROM deleted
-            WHERE bytes_to_announce IS NOT NULL
+            WHERE announceable IS NOT NULL
             ORDER BY parent_id IS NULL, id DESC
        ) AS event_ids
   FROM family;

@@ -57,3 +57,17 @@ def test_deleting_more_subtasks_than_one_request_can_announce_gets_409_and_delet
     assert alice.delete(f"/tasks/{subtask}").status_code == 204
     assert alice.delete(f"/tasks/{parent}").status_code == 204
     assert (count(connection, "tasks"), count(connection, "events")) == (0, announced + 2)
+
+
+def test_deleting_more_than_10_000_small_subtasks_with_a_webhook_gets_409(alice, connection, cast):
+    author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
+    parent = insert(connection, "tasks", title="Parent", **author)
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, parent_id, created_by)"
+        " SELECT %s, 'x', %s, %s FROM generate_series(0, 10000)",
+        (cast["acme"], parent, cast["alice"]),
+    )
+    subscribe(connection, cast["acme"], "https://example.com/hook")
+    message = error_message(alice.delete(f"/tasks/{parent}"), 409)
+    assert message.startswith("The task has more than 10 000 subtasks")
+    assert count(connection, "tasks") == 10002
