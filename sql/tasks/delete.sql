@@ -4,8 +4,8 @@
 -- task, the subtasks with higher ids. Once it has locked the task, no other transaction can add a
 -- subtask.
 -- It deletes nothing if the task has more than 10 000 subtasks, or if the events would contain more
--- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an enabled
--- webhook and without a reader of the feed, no events are written.
+-- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an
+-- enabled webhook and without a reader of the feed, no events are written.
 WITH lower AS MATERIALIZED (
     SELECT task.id, text_bytes(task) AS bytes
       FROM tasks AS task
