@@ -54,3 +54,16 @@ def test_the_options_that_a_shell_gives_to_pytest_reach_no_pytest_that_a_test_st
         env=environment(PYTEST_ADDOPTS="-q"),
         check=True,
     )
+
+
+def test_tests_and_their_programs_keep_compiled_modules_even_if_the_shell_forbids_it(tmp_path):
+    variables = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    subprocess.run(
+        [*PYTEST, "-n", "1", "tests/commands/test_output.py", "-k", "user and list"],
+        cwd=PROJECT,
+        env=environment(**variables),
+        check=True,
+    )
+    compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
+    # Only the program imports the module users.
+    assert {"test_output", "users", "__main__"} <= compiled
