@@ -1,8 +1,5 @@
 """Webhooks of the active workspace; owners and admins only."""
 
-from time import monotonic
-from typing import NamedTuple
-
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
@@ -29,7 +26,6 @@ from service.http.responses import (
 )
 from service.http.safe_writes import expected_versions, idempotent
 from service.values import fields, schemas
-from service.values.fields import NIL_UUID
 from service.webhooks import secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
@@ -50,15 +46,7 @@ WEBHOOK_VERSION = (
 )
 SHOWN_ONCE = "The key that signs the events, shown once; null if you repeat an Idempotency-Key"
 
-# How many waiting deliveries a transaction reads, and how many seconds of a request are left for
-# the last one.
-BATCH, RESERVE = 5000, 1.5
-
 webhooks = Blueprint("webhooks", __name__)
-
-
-class Next(NamedTuple):
-    id: str
 
 
 class Webhook(schemas.Resource):
@@ -176,56 +164,29 @@ def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
     Null for ``events`` means all types. Waiting deliveries of a type that ``events`` no longer
-    contains become failed; if there are too many for one request, the response is 503, and a
-    repeat of the request goes on where it ended. A disabled webhook gets no new events, but keeps
-    its waiting deliveries. With ``enabled: true`` or a new URL, the waiting deliveries become due
-    immediately. The service ignores read-only fields.
+    contains become failed. A disabled webhook gets no new events, but keeps its waiting
+    deliveries. With ``enabled: true`` or a new URL, the waiting deliveries become due immediately.
+    The service ignores read-only fields.
     """
-    enabled, events = changes.pop("enabled", None), changes.get("events")
-    if events:
-        # Check that the caller may change this version, then give up what waits.
-        change(id, {}, None)
-        give_up(id, events)
+    enabled = changes.pop("enabled", None)
     with db.transaction():
-        change(id, changes, enabled)
-        if events:
-            # Give up what came meanwhile.
-            give_up(id, events, None)
+        row = db.row_or_none(
+            MatchedWebhook,
+            "webhooks/update",
+            id=id,
+            changes=to_json(changes),
+            enabled=enabled,
+            reason=BY_MANAGER,
+            versions=expected_versions(),
+        )
+        webhook = require_webhook(row)
+        require_match(webhook.matched, webhook.version, webhook.current)
+        if "events" in changes:
+            db.execute("deliveries/give_up", id=id)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
     # made due.
     updated: Response = get_webhook(id)
     return updated
-
-
-def change(id: str, changes: Values, enabled: bool | None) -> None:
-    """Change a webhook; raises 404 or 412 if the caller cannot change it or its current version."""
-    row = db.row_or_none(
-        MatchedWebhook,
-        "webhooks/update",
-        id=id,
-        changes=to_json(changes),
-        enabled=enabled,
-        reason=BY_MANAGER,
-        versions=expected_versions(),
-    )
-    webhook = require_webhook(row)
-    require_match(webhook.matched, webhook.version, webhook.current)
-
-
-def give_up(id: str, events: list[str], batch: int | None = BATCH) -> None:
-    """Give up the waiting deliveries of all other types, a batch after the other.
-
-    When too little time is left, the response is 503. Each batch outside of a transaction has its
-    own, so that a client that repeats the request reaches the end.
-    """
-    after: str | None = NIL_UUID
-    while after:
-        if batch and monotonic() > current_state().deadline - RESERVE:
-            raise http_error("many_waiting", retry_after=1)
-        next = db.row_or_none(
-            Next, "deliveries/give_up", id=id, events=events, after_id=after, limit=batch
-        )
-        after = next and next.id
 
 
 @webhooks.delete("/webhooks/<id:id>")

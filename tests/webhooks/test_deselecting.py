@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import psycopg
 import pytest
 from support.commands import CommandRunner
 from support.http import Client
@@ -135,32 +134,3 @@ def test_an_event_that_is_being_written_while_its_type_is_deselected_is_not_post
     assert states(connection) == [("failed", 0)]
     assert worker().run_once() == 0
     assert receiver.connections == 0
-
-
-def test_a_change_that_finds_too_many_waiting_deliveries_ends_in_503_and_a_repeat_goes_on(
-    alice, webhook, connection, database_url, cast, select
-):
-    """A delivery that another transaction holds stands for deliveries that take too long."""
-    announce(connection, cast["acme"], 1, TWO)
-    announce(connection, cast["acme"], 1, ONE)
-    connection.execute(
-        "INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)"
-        " SELECT workspace_id, webhook_id, event_id, due_at"
-        "   FROM deliveries CROSS JOIN generate_series(1, 5999)"
-    )
-    by_state = "SELECT state, count(*) FROM deliveries GROUP BY state ORDER BY state"
-    version = alice.get(f"/webhooks/{webhook}").get_json()["version"]
-    with psycopg.connect(database_url) as other:
-        last = "SELECT FROM deliveries ORDER BY id DESC LIMIT 3 FOR UPDATE"
-        other.execute(last)
-        response = alice.patch(f"/webhooks/{webhook}", {"events": [TWO]})
-        assert response.status_code == 503
-        assert response.headers["Retry-After"]
-    assert alice.get(f"/webhooks/{webhook}").get_json()["version"] == version
-    given_up = [row["count"] for row in connection.execute(by_state) if row["state"] == "failed"]
-    assert given_up > [2000]
-    assert select(TWO)["waiting"] == 6000
-    assert [tuple(row.values()) for row in connection.execute(by_state)] == [
-        ("failed", 6000),
-        ("waiting", 6000),
-    ]
