@@ -204,13 +204,22 @@ def _apply_without_transaction(connection: Connection, file: File, settings: Set
     """
     if not _is_sole_run(connection, file, settings):
         return False
-    with _patiently(connection, settings):
-        # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT EXISTS
-        # would take it for a complete index, so drop it first.
-        text = file.source.decode()
-        for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
-            connection.execute(drop.text.encode())
-        connection.execute(file.source)
+    end = monotonic() + PATIENCE
+    while True:
+        try:
+            with _patiently(connection, settings):
+                # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT
+                # EXISTS would take it for a complete index, so drop it first.
+                text = file.source.decode()
+                for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
+                    connection.execute(drop.text.encode())
+                connection.execute(file.source)
+            break
+        except psycopg.errors.DeadlockDetected:
+            # CREATE INDEX CONCURRENTLY waits for the transaction of another run, which waits for
+            # the lock of this run. That transaction ends after LOCK_TIMEOUT.
+            if monotonic() > end:
+                raise
     _record(connection, file)
     return True
 

@@ -255,6 +255,26 @@ def blocked(name, run, watcher, copied, other):
         blocker.rollback()
 
 
+def test_a_run_that_waits_for_the_lock_of_another_run_does_not_make_its_index_fail(
+    run, watcher, copied, other
+):
+    """PostgreSQL takes this for a deadlock, and ends either of the two.
+
+    CREATE INDEX CONCURRENTLY waits for the transaction of the second run, which waits for the lock
+    of the first one. Here, only the first one looks for deadlocks.
+    """
+    with psycopg.connect(other) as second, ThreadPoolExecutor(1) as threads:
+        with blocked(INDEX[0], run, watcher, copied, other) as first:
+            second.execute("SET deadlock_timeout TO '1h'; SET lock_timeout TO '4s'")
+            waiting = threads.submit(second.execute, STATEMENTS["migrate/lock"].source)
+            waits = "SELECT FROM pg_locks WHERE pid = %s AND NOT granted"
+            wait_until(lambda: watcher.execute(waits, [second.info.backend_pid]).fetchall())
+        assert finish(first)[:2] == (0, [INDEX[0], BACKFILL[0]])
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            waiting.result(60)
+    assert index_is_valid(watcher)
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 from support.commands import commands, rows
-from support.project import environment
+from support.project import PROJECT, environment
 
 from service.__main__ import main
 
@@ -123,7 +123,14 @@ def test_a_secret_that_nobody_received_is_never_passed_over_in_silence(run):
         assert run("user list", stdout=pipe) == (1, "")
 
 
-@pytest.mark.parametrize("variable", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}])
+# With LC_ALL=C, Python cannot read the names of modules in such a folder, and does not even start.
+in_ascii_folder = pytest.mark.skipif(not str(PROJECT).isascii(), reason=f"{PROJECT} is not ASCII")
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [{"PYTHONIOENCODING": "ascii"}, pytest.param({"LC_ALL": "C"}, marks=in_ascii_folder)],
+)
 def test_output_is_utf_8_in_every_locale(variable, run, connection, tmp_path):
     connection.execute("UPDATE users SET name = 'Ümit' WHERE email = 'bob@example.com'")
     for name in ("token list", "workspace export", "member list"):
