@@ -6,5 +6,5 @@ this file executes the other one instead of importing it: Python imports a modul
 
 from pathlib import Path
 
-CONFIGURATION = Path(__file__).with_name("service") / "gunicorn" / "configuration.py"
+CONFIGURATION = Path(__file__).with_name("service") / "server" / "configuration.py"
 exec(compile(CONFIGURATION.read_bytes(), CONFIGURATION, "exec"))  # noqa: S102

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from flask import Flask
 
-from service import api, http, openapi, webhooks
+from service import api, openapi, web, webhooks
 from service.database import db
 from service.database.pool import Pool
 from service.settings import Settings
@@ -25,9 +25,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     db.init_app(app, parts.pool(settings, "web", partial(compare_keys, settings=settings)))
-    # Each part registers its hooks and views; hooks run in the order that http/__init__.py
+    # Each part registers its hooks and views; hooks run in the order that web/__init__.py
     # explains.
-    for part in (http, webhooks, api, openapi):
+    for part in (web, webhooks, api, openapi):
         part.init_app(app)
     return app
 

@@ -16,7 +16,7 @@ from flask.sessions import SessionInterface, SessionMixin
 from flask.typing import ResponseReturnValue, RouteCallable
 from werkzeug.routing import MapAdapter, Rule
 
-from service.values.fields import UUID
+from service.values.types import UUID
 from speedups.fields import faster
 from speedups.requests import Request
 from speedups.responses import Reply

@@ -14,9 +14,9 @@ from typing import Any
 from marshmallow import Schema, ValidationError, missing
 
 from service.database.db import current_request
-from service.http.requests import View, parse_query, read_object
-from service.values.fields import Converter, Items, SomeOf
 from service.values.schemas import Query, Resource
+from service.values.types import Converter, Items, SomeOf
+from service.web.requests import View, parse_query, read_object
 
 Values = dict[str, Any]
 

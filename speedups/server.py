@@ -2,8 +2,8 @@
 
 import os
 
-from service.http import errors, gate
 from service.settings import Settings
+from service.web import errors, gate
 from speedups import http_server
 from speedups.http_server.errors import error_head
 

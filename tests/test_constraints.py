@@ -9,31 +9,31 @@ from support.derived import settable
 from support.resources import HERE, RESOURCES, TABLE_OF
 
 from service.commands.load.lines import TYPES, UserRef
-from service.values import fields
+from service.values import types
 
 
 def edges(field):
     """Values that a field rejects, and values that it just accepts; its column must do the same."""
     match field:
-        case fields.OneOf():
+        case types.OneOf():
             return ["other", ""], [*field.choices]
-        case fields.StringList():
+        case types.StringList():
             most, longest = field.max, field.inner.max
             wrong = [["a@example.com"] * (most + 1), ["x" * (longest + 1)]]
             return wrong, [["a@example.com"] * most, ["x" * longest]]
-        case fields.Timezone():
-            longest = max(fields.timezones(), key=len)
+        case types.Timezone():
+            longest = max(types.timezones(), key=len)
             return ["Europe/Atlantis", "UTC-with-a-name" * 10], [longest]
-        case fields.Text():
+        case types.Text():
             wrong = ["x" * (field.max + 1), *(["x" * (field.min - 1)] if field.min else [])]
-            if isinstance(field, fields.PersonName):
+            if isinstance(field, types.PersonName):
                 return [*wrong, "Fool \u202e", "Fo\x1bol"], ["x" * field.max, "x"]
-            if isinstance(field, fields.Email):
+            if isinstance(field, types.Email):
                 return wrong, [f"{'x' * 64}@{'x' * 63}.{'x' * 63}.{'x' * 61}", "a@b.co"]
             return wrong, ["x" * field.max, "x" * (field.min or 0)]
-        case fields.Day():
+        case types.Day():
             return ["1899-12-31", "9999-01-01"], ["1900-01-01", "9998-12-31"]
-        case fields.Timestamp():
+        case types.Timestamp():
             wrong = ["1899-12-31T23:59:59.999Z", "9999-01-01T00:00:00Z"]
             return wrong, ["1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z"]
     return [], []

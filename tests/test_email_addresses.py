@@ -11,7 +11,7 @@ from support.rows import TOKENS, count
 
 from service.api.sessions import Session
 from service.commands.load.lines import TYPES
-from service.values.fields import Email, StringList
+from service.values.types import Email, StringList
 
 # Addresses, and the message about each.
 WRONG = {

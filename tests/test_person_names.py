@@ -15,7 +15,7 @@ from service.api.me import Me
 from service.api.sessions import Session
 from service.commands.load.lines import TYPES
 from service.openapi.json_schema import Schemas
-from service.values.fields import PersonName
+from service.values.types import PersonName
 
 # Names whose characters turn the text around, end a line, or steer a terminal.
 FOUL = (

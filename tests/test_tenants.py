@@ -41,7 +41,7 @@ from support.statements import NAME_IN_PYTHON, NIL, SUCCESS, claim_due, claim_ne
 from support.world import COUNTED, World
 
 from service.database.statements import STATEMENTS
-from service.values import fields
+from service.values import types
 
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
 # The writes that take If-Match and If-None-Match, and the reads that take If-Match.
@@ -185,7 +185,7 @@ FILTERED = pytest.mark.parametrize(
         (view, field)
         for view in READS
         for field in filters(view.arguments)
-        if not isinstance(field, fields.Cursor)
+        if not isinstance(field, types.Cursor)
     ],
     ids=lambda value: value.name,
 )
@@ -210,7 +210,7 @@ def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited
     (path,) = own_paths(view, owner, acme)
     ids, cursor = acme.ids(), acme.cursor()
     begin = {
-        key(other): cursor for other in filters(view.arguments) if isinstance(other, fields.Cursor)
+        key(other): cursor for other in filters(view.arguments) if isinstance(other, types.Cursor)
     }
 
     def number(query):
@@ -448,7 +448,7 @@ def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
         (view, field)
         for view in views_of("POST", "PATCH", body=True)
         for field in settable(view.arguments)
-        if isinstance(field, fields.Id) and not isinstance(field, fields.NewId)
+        if isinstance(field, types.Id) and not isinstance(field, types.NewId)
     ],
     ids=lambda value: value.name,
 )

@@ -22,7 +22,9 @@ from service import webhooks
 from service.api.tasks import Task, create, delete, update, with_due_days
 from service.database import db
 from service.database.statements import to_json
-from service.http.errors import (
+from service.values import schemas, types
+from service.values.schemas import FieldError
+from service.web.errors import (
     MESSAGES,
     InvalidFields,
     VersionMismatch,
@@ -30,11 +32,9 @@ from service.http.errors import (
     http_error,
     invalid_fields,
 )
-from service.http.requests import Values, arguments
-from service.http.responses import Changed, Created, reply, response
-from service.http.safe_writes import ANY_VERSION, idempotent, only
-from service.values import fields, schemas
-from service.values.schemas import FieldError
+from service.web.requests import Values, arguments
+from service.web.responses import Changed, Created, reply, response
+from service.web.safe_writes import ANY_VERSION, idempotent, only
 
 MAX_ITEMS = 100
 VERSION = "Only if the task has this version; by default, any version"
@@ -45,15 +45,15 @@ batch = Blueprint("batch", __name__)
 class BatchedTask(Task):
     """The changes of one task of a batch."""
 
-    id = fields.Id(required=True, description="The id of the task")
-    version = fields.CountingNumber(description=VERSION)
+    id = types.Id(required=True, description="The id of the task")
+    version = types.CountingNumber(description=VERSION)
 
 
 class TaskDeletion(schemas.StrictSchema):
     """One task that a batch deletes."""
 
-    id = fields.Id(required=True, description="The id of the task")
-    version = fields.CountingNumber(load_default=None, allow_none=False, description=VERSION)
+    id = types.Id(required=True, description="The id of the task")
+    version = types.CountingNumber(load_default=None, allow_none=False, description=VERSION)
 
 
 # A PATCH needs no field, but here the id is required.
@@ -69,11 +69,11 @@ class TaskBatch(schemas.StrictSchema):
 
     json_schema = {"minProperties": 1}
 
-    create = fields.Items(
+    create = types.Items(
         Task(), MAX_ITEMS, load_default=list, description="The tasks to create, in order"
     )
-    update = fields.Items(CHANGES, MAX_ITEMS, load_default=list, description="The tasks to change")
-    delete = fields.Items(
+    update = types.Items(CHANGES, MAX_ITEMS, load_default=list, description="The tasks to change")
+    delete = types.Items(
         TaskDeletion(),
         MAX_ITEMS,
         load_default=list,
@@ -116,12 +116,12 @@ class TaskBatch(schemas.StrictSchema):
 class TaskBatchResult(schemas.StrictSchema):
     """The tasks of a batch after it, each list in the order of the request."""
 
-    created = fields.NestedList(Task, dump_only=True, description="The new tasks")
-    updated = fields.NestedList(
+    created = types.NestedList(Task, dump_only=True, description="The new tasks")
+    updated = types.NestedList(
         Task, dump_only=True, description="The tasks with their changes, even if nothing changed"
     )
-    deleted = fields.StringList(
-        fields.Id(), MAX_ITEMS, dump_only=True, description="The ids of the deleted tasks"
+    deleted = types.StringList(
+        types.Id(), MAX_ITEMS, dump_only=True, description="The ids of the deleted tasks"
     )
 
 

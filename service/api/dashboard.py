@@ -4,29 +4,29 @@ from flask import Blueprint, Response
 
 from service.api.tasks import PRIORITIES, STATUSES
 from service.database import db
-from service.http.requests import Values, arguments
-from service.http.responses import Body, reply, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Body, reply, response
 
 dashboard = Blueprint("dashboard", __name__)
 
 
 def figures(
-    name: str, description: str, counts: dict[str, str], **nested: fields.Nested
-) -> fields.Nested:
+    name: str, description: str, counts: dict[str, str], **nested: types.Nested
+) -> types.Nested:
     """Return a field whose value is an object of counts.
 
     ``counts`` maps the name of each count to its description. ``name`` is the name of the object's
     schema in the document.
     """
-    members = {count: fields.Integer(description=counts[count]) for count in counts}
+    members = {count: types.Integer(description=counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
-    return fields.Nested(schema, description=description)
+    return types.Nested(schema, description=description)
 
 
 class DashboardStats(schemas.Resource):
-    workspace_id = fields.Id(description="The workspace that was counted")
-    generated_at = fields.Timestamp(description="When the service counted")
+    workspace_id = types.Id(description="The workspace that was counted")
+    generated_at = types.Timestamp(description="When the service counted")
     tasks = figures(
         "TaskCounts",
         "The tasks",
@@ -51,7 +51,7 @@ class DashboardStats(schemas.Resource):
             "completed": "Meetings with the status completed",
         },
     )
-    members = fields.Integer(description="The members of the workspace")
+    members = types.Integer(description="The members of the workspace")
     mail = figures("MailCounts", "Your mail", {"unread": "E-mails that you have not read"})
     suggestions = figures(
         "SuggestionCounts", "The AI suggestions", {"pending": "Pending suggestions"}
@@ -59,7 +59,7 @@ class DashboardStats(schemas.Resource):
 
 
 class StatsFilter(schemas.Query):
-    only_workspace_id = fields.Id(
+    only_workspace_id = types.Id(
         data_key="workspaceId",
         load_default=None,
         description="The workspace to count; by default the active one. If you do not belong to it,"

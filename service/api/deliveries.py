@@ -5,10 +5,10 @@ from flask import Blueprint, Response
 from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
 from service.database import db
-from service.http.requests import Values, arguments
-from service.http.responses import Body, One, Page, reply, reply_page, response
-from service.http.safe_writes import idempotent
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Body, One, Page, reply, reply_page, response
+from service.web.safe_writes import idempotent
 from service.webhooks.rows import Redelivered
 
 STATES = "waiting", "delivered", "failed"
@@ -17,17 +17,17 @@ deliveries = Blueprint("deliveries", __name__)
 
 
 class Attempt(schemas.Resource):
-    at = fields.Timestamp(description="When the attempt ended")
-    status = fields.Integer(
+    at = types.Timestamp(description="When the attempt ended")
+    status = types.Integer(
         allow_none=True, description="The status that the receiver returned, or null"
     )
-    milliseconds = fields.Integer(description="How long the attempt took")
-    error = fields.Text(
-        fields.MAX_REFERENCE,
+    milliseconds = types.Integer(description="How long the attempt took")
+    error = types.Text(
+        types.MAX_REFERENCE,
         allow_none=True,
         description="Why there is no status, such as timeout or blocked; null if there is a status",
     )
-    answer = fields.Text(
+    answer = types.Text(
         200,
         allow_none=True,
         description="The beginning of the body that the receiver returned, or null",
@@ -35,28 +35,28 @@ class Attempt(schemas.Resource):
 
 
 class Delivery(schemas.Resource):
-    id = fields.Id(description="The id of the delivery")
-    event_id = fields.Text(
-        fields.MAX_REFERENCE, description="The id of the event, as in the header webhook-id"
+    id = types.Id(description="The id of the delivery")
+    event_id = types.Text(
+        types.MAX_REFERENCE, description="The id of the event, as in the header webhook-id"
     )
-    type = fields.OneOf(*EVENT_TYPES, description="The type of the event")
-    timestamp = fields.Timestamp(description="When the event occurred")
-    state = fields.OneOf(
+    type = types.OneOf(*EVENT_TYPES, description="The type of the event")
+    timestamp = types.Timestamp(description="When the event occurred")
+    state = types.OneOf(
         *STATES,
         description="waiting (for an attempt), delivered, or failed (the service has given up)",
     )
-    next_attempt_at = fields.Timestamp(
+    next_attempt_at = types.Timestamp(
         allow_none=True, description="When the next attempt is due; null if none is planned"
     )
-    attempts = fields.NestedList(Attempt, description="The last 20 attempts, oldest first")
+    attempts = types.NestedList(Attempt, description="The last 20 attempts, oldest first")
 
 
 class DeliveryDetails(Delivery):
-    body = fields.Text(10_000_000, description="The body that the service signs and sends")
+    body = types.Text(10_000_000, description="The body that the service signs and sends")
 
 
 class DeliveryFilter(schemas.PageQuery):
-    state = fields.OneOf(
+    state = types.OneOf(
         *STATES,
         schema_name="DeliveryState",
         load_default=None,

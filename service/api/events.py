@@ -7,10 +7,10 @@ from marshmallow import post_load
 
 from service.api.event_types import EVENT_TYPES
 from service.database import db
-from service.http.errors import http_error
-from service.http.requests import Values, arguments
-from service.http.responses import Body, reply, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error
+from service.web.requests import Values, arguments
+from service.web.responses import Body, reply, response
 
 NEXT = "The cursor for the next request, even if the page is empty"
 AFTER = (
@@ -29,21 +29,21 @@ events = Blueprint("events", __name__)
 
 
 class EventPage(schemas.Resource):
-    data = fields.Field(
+    data = types.Field(
         {
             "type": "array",
             "items": {"anyOf": EVENT, "description": "An event, as webhooks receive it"},
         },
         description="The oldest events after the cursor",
     )
-    next_cursor = fields.Text(fields.MAX_REFERENCE, description=NEXT)
-    has_more = fields.Boolean(description=MORE)
+    next_cursor = types.Text(types.MAX_REFERENCE, description=NEXT)
+    has_more = types.Boolean(description=MORE)
 
 
 class EventFilter(schemas.Query):
-    after = fields.Cursor(keyed=True, description=AFTER)
-    limit = fields.Limit(100, 500)
-    type = fields.OneOf(
+    after = types.Cursor(keyed=True, description=AFTER)
+    limit = types.Limit(100, 500)
+    type = types.OneOf(
         *EVENT_TYPES,
         schema_name="EventType",
         load_default=None,

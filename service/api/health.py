@@ -9,9 +9,9 @@ from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.pool import OldServer, WrongEncoding
 from service.database.statements import UnusableObject, migrations, schema_objects, to_json
-from service.http.errors import http_error
-from service.http.responses import reply, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error
+from service.web.responses import reply, response
 
 health = Blueprint("health", __name__)
 
@@ -33,14 +33,14 @@ class ServiceIndex(schemas.Resource):
 
     optional = ("docs",)
 
-    name = fields.Text(fields.MAX_NAME, description="The name of the service")
-    docs = fields.Text(fields.MAX_NAME, description="The path of the reference page")
-    openapi = fields.Text(fields.MAX_NAME, description="The path of this document")
-    health = fields.Text(fields.MAX_NAME, description="The path of the health check")
+    name = types.Text(types.MAX_NAME, description="The name of the service")
+    docs = types.Text(types.MAX_NAME, description="The path of the reference page")
+    openapi = types.Text(types.MAX_NAME, description="The path of this document")
+    health = types.Text(types.MAX_NAME, description="The path of the health check")
 
 
 class Health(schemas.Resource):
-    status = fields.OneOf(
+    status = types.OneOf(
         "ok", schema_name="HealthStatus", description="ok if the service can serve requests"
     )
 

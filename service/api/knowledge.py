@@ -3,9 +3,9 @@
 from flask import Blueprint, Response
 
 from service.database import db
-from service.http.requests import Values, arguments
-from service.http.responses import Page, reply_page, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Page, reply_page, response
 
 knowledge = Blueprint("knowledge", __name__)
 
@@ -13,25 +13,25 @@ knowledge = Blueprint("knowledge", __name__)
 class Knowledge(schemas.Resource):
     """An entry of the knowledge base. Only the command ``load`` creates entries."""
 
-    id = fields.Id(description="The id of the entry")
-    title = fields.Text(
-        fields.MAX_TITLE, min=1, trim=True, required=True, description="What the entry is about"
+    id = types.Id(description="The id of the entry")
+    title = types.Text(
+        types.MAX_TITLE, min=1, trim=True, required=True, description="What the entry is about"
     )
-    content = fields.Text(fields.MAX_TEXT, load_default="", description="The text of the entry")
-    tags = fields.StringList(
-        fields.Text(fields.MAX_NAME, min=1), 50, load_default=list, description="Keywords"
+    content = types.Text(types.MAX_TEXT, load_default="", description="The text of the entry")
+    tags = types.StringList(
+        types.Text(types.MAX_NAME, min=1), 50, load_default=list, description="Keywords"
     )
-    created_at = fields.Timestamp(description="When the entry was created")
-    updated_at = fields.Timestamp(description="When the entry was last changed")
+    created_at = types.Timestamp(description="When the entry was created")
+    updated_at = types.Timestamp(description="When the entry was last changed")
 
 
 class KnowledgeFilter(schemas.PageQuery):
-    q = fields.Text(
-        fields.MAX_TITLE,
+    q = types.Text(
+        types.MAX_TITLE,
         load_default=None,
         description="Words and phrases in double quotes to search for; - before a word excludes it",
     )
-    cursor = fields.Cursor(keyed=True)
+    cursor = types.Cursor(keyed=True)
 
 
 @knowledge.get("/knowledge")

@@ -3,9 +3,9 @@
 from flask import Blueprint, Response
 
 from service.database import db
-from service.http.requests import Values, arguments
-from service.http.responses import Page, reply_page, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Page, reply_page, response
 
 mail = Blueprint("mail", __name__)
 
@@ -13,23 +13,23 @@ mail = Blueprint("mail", __name__)
 class Mail(schemas.Resource):
     """An e-mail that the user received. Only the command ``load`` creates e-mails."""
 
-    id = fields.Id(description="The id of the e-mail")
-    sender = fields.Email(data_key="from", required=True, description="The address of the sender")
-    recipients = fields.StringList(
-        fields.Email(),
+    id = types.Id(description="The id of the e-mail")
+    sender = types.Email(data_key="from", required=True, description="The address of the sender")
+    recipients = types.StringList(
+        types.Email(),
         200,
         data_key="to",
         load_default=list,
         description="The addresses of the recipients",
     )
-    subject = fields.Text(fields.MAX_TITLE, load_default="", description="The subject")
-    snippet = fields.Text(2000, load_default="", description="The beginning of the text")
-    read = fields.Boolean(load_default=False, description="Whether you have read the e-mail")
-    received_at = fields.Timestamp(required=True, description="When the e-mail was received")
+    subject = types.Text(types.MAX_TITLE, load_default="", description="The subject")
+    snippet = types.Text(2000, load_default="", description="The beginning of the text")
+    read = types.Boolean(load_default=False, description="Whether you have read the e-mail")
+    received_at = types.Timestamp(required=True, description="When the e-mail was received")
 
 
 class MailFilter(schemas.PageQuery):
-    cursor = fields.Cursor(keyed=True)
+    cursor = types.Cursor(keyed=True)
 
 
 @mail.get("/mail")

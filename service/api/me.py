@@ -8,12 +8,12 @@ from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
 from service.database import db
 from service.database.db import current_state
-from service.http.errors import http_error, invalid_field
-from service.http.gate import ignores_workspace_header
-from service.http.requests import Values, arguments
-from service.http.responses import Body, reply, response
-from service.http.safe_writes import idempotent_of_user
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error, invalid_field
+from service.web.gate import ignores_workspace_header
+from service.web.requests import Values, arguments
+from service.web.responses import Body, reply, response
+from service.web.safe_writes import idempotent_of_user
 
 ACTIVE = "The id of the workspace to activate; must be one of your workspaces"
 
@@ -21,30 +21,30 @@ me = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
-    id = fields.Id(description="The id of the user")
-    name = fields.PersonName(description="The user's name")
-    email = fields.Email(description="The user's e-mail address")
+    id = types.Id(description="The id of the user")
+    name = types.PersonName(description="The user's name")
+    email = types.Email(description="The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
-    id = fields.Id(description="The id of the workspace")
-    name = fields.Text(fields.MAX_NAME, min=1, description="The display name")
-    slug = fields.Text(fields.MAX_REFERENCE, min=1, **SLUG)
-    plan = fields.Text(fields.MAX_REFERENCE, min=1, **PLAN)
-    role = fields.OneOf(
-        *fields.ROLES, schema_name="Role", description="What the user may do in the workspace"
+    id = types.Id(description="The id of the workspace")
+    name = types.Text(types.MAX_NAME, min=1, description="The display name")
+    slug = types.Text(types.MAX_REFERENCE, min=1, **SLUG)
+    plan = types.Text(types.MAX_REFERENCE, min=1, **PLAN)
+    role = types.OneOf(
+        *types.ROLES, schema_name="Role", description="What the user may do in the workspace"
     )
 
 
 class RateLimitWindow(schemas.Resource):
-    limit = fields.Integer(min=1, description="The number of requests that the window allows")
-    remaining = fields.Integer(description="The number of requests left in the window")
-    resets_at = fields.Timestamp(description="When the window ends")
+    limit = types.Integer(min=1, description="The number of requests that the window allows")
+    remaining = types.Integer(description="The number of requests left in the window")
+    resets_at = types.Timestamp(description="When the window ends")
 
 
 class RateLimits(schemas.Resource):
-    minute = fields.Nested(RateLimitWindow, description="The window of 60 seconds")
-    day = fields.Nested(
+    minute = types.Nested(RateLimitWindow, description="The window of 60 seconds")
+    day = types.Nested(
         RateLimitWindow,
         allow_none=True,
         description="The window of 24 hours; null on a plan without a daily limit",
@@ -52,27 +52,27 @@ class RateLimits(schemas.Resource):
 
 
 class Me(schemas.Resource):
-    user = fields.Nested(User, dump_only=True, description="The user who sends this request")
-    scope = fields.OneOf(*SCOPES, dump_only=True, description="What the credential may do")
-    credential = fields.OneOf(
+    user = types.Nested(User, dump_only=True, description="The user who sends this request")
+    scope = types.OneOf(*SCOPES, dump_only=True, description="What the credential may do")
+    credential = types.OneOf(
         *CREDENTIALS,
         dump_only=True,
         description="Whether the credential is an API token or a session",
     )
-    expires_at = fields.Timestamp(
+    expires_at = types.Timestamp(
         dump_only=True, allow_none=True, description="When the credential expires; null means never"
     )
-    workspace = fields.Nested(
+    workspace = types.Nested(
         ActiveWorkspace,
         dump_only=True,
         allow_none=True,
         description="The active workspace; null if there is none",
     )
-    limits = fields.Nested(
+    limits = types.Nested(
         RateLimits, dump_only=True, description="The rate limits, and how many requests are left"
     )
-    workspace_id = fields.Id(load_only=True, description=ACTIVE)
-    name = fields.PersonName(load_only=True, description="Your name, as every workspace shows it")
+    workspace_id = types.Id(load_only=True, description=ACTIVE)
+    name = types.PersonName(load_only=True, description="Your name, as every workspace shows it")
 
 
 class ChangedMe(NamedTuple):

@@ -7,9 +7,10 @@ from flask import Blueprint, Response
 from service import webhooks
 from service.database import db
 from service.database.statements import to_json
-from service.http.errors import invalid_field
-from service.http.requests import Values, arguments
-from service.http.responses import (
+from service.values import schemas, types
+from service.web.errors import invalid_field
+from service.web.requests import Values, arguments
+from service.web.responses import (
     BoundedPage,
     Changed,
     Created,
@@ -21,8 +22,7 @@ from service.http.responses import (
     require_match,
     response,
 )
-from service.http.safe_writes import expected_versions, idempotent
-from service.values import fields, schemas
+from service.web.safe_writes import expected_versions, idempotent
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -41,38 +41,38 @@ class Meeting(schemas.Resource):
 
     optional: tuple[str, ...] = ("updated_by",)
 
-    id = fields.NewId(load_default=None, allow_none=False, description="The id of the meeting")
-    workspace_id = fields.Id(dump_only=True, description="The workspace of the meeting")
-    title = fields.Text(
-        fields.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
+    id = types.NewId(load_default=None, allow_none=False, description="The id of the meeting")
+    workspace_id = types.Id(dump_only=True, description="The workspace of the meeting")
+    title = types.Text(
+        types.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
     )
-    start_time = fields.Timestamp(required=True, description="When the meeting starts")
-    end_time = fields.Timestamp(
+    start_time = types.Timestamp(required=True, description="When the meeting starts")
+    end_time = types.Timestamp(
         required=True, description="When the meeting ends; must be after startTime"
     )
-    platform = fields.OneOf(
+    platform = types.OneOf(
         *PLATFORMS,
         schema_name="Platform",
         load_default=None,
         description="Where the meeting takes place",
     )
-    attendees = fields.StringList(
-        fields.Email(),
+    attendees = types.StringList(
+        types.Email(),
         200,
         unique=True,
         load_default=list,
         description="The e-mail addresses of the people invited",
     )
-    agenda = fields.Text(fields.MAX_TEXT, load_default=None, description="Topics to discuss")
-    notes = fields.Text(fields.MAX_TEXT, load_default=None, description="Notes on the meeting")
-    status = fields.OneOf(
+    agenda = types.Text(types.MAX_TEXT, load_default=None, description="Topics to discuss")
+    notes = types.Text(types.MAX_TEXT, load_default=None, description="Notes on the meeting")
+    status = types.OneOf(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )
-    created_by = fields.Id(dump_only=True, description="The user who created the meeting")
-    created_at = fields.Timestamp(dump_only=True, description="When the meeting was created")
-    updated_at = fields.Timestamp(dump_only=True, description="When the meeting was last changed")
-    version = fields.Integer(min=1, description=fields.VERSION)
-    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)
+    created_by = types.Id(dump_only=True, description="The user who created the meeting")
+    created_at = types.Timestamp(dump_only=True, description="When the meeting was created")
+    updated_at = types.Timestamp(dump_only=True, description="When the meeting was last changed")
+    version = types.Integer(min=1, description=types.VERSION)
+    updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
 
 
 class MeetingDetails(Meeting):
@@ -80,27 +80,27 @@ class MeetingDetails(Meeting):
 
     optional = (*Meeting.optional, "summary", "action_items", "decisions")
 
-    status = fields.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
-    summary = fields.Text(
-        fields.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
+    status = types.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
+    summary = types.Text(
+        types.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
     )
-    action_items = fields.StringList(
-        fields.Text(2000, min=1), 200, description="What to do after a completed meeting"
+    action_items = types.StringList(
+        types.Text(2000, min=1), 200, description="What to do after a completed meeting"
     )
-    decisions = fields.StringList(
-        fields.Text(2000, min=1), 200, description="What a completed meeting decided"
+    decisions = types.StringList(
+        types.Text(2000, min=1), 200, description="What a completed meeting decided"
     )
 
 
 class MeetingFilter(schemas.PageQuery):
-    upcoming = fields.Boolean(query=True, load_default=False, description=UPCOMING)
-    only_workspace_id = fields.Id(
+    upcoming = types.Boolean(query=True, load_default=False, description=UPCOMING)
+    only_workspace_id = types.Id(
         data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
     )
-    starts_from = fields.Bound(data_key="from", load_default=None, description=FROM)
-    starts_before = fields.Bound(data_key="to", load_default=None, description=TO)
-    limit = fields.Limit(20, 100)
-    cursor = fields.Cursor(keyed=True)
+    starts_from = types.Bound(data_key="from", load_default=None, description=FROM)
+    starts_before = types.Bound(data_key="to", load_default=None, description=TO)
+    limit = types.Limit(20, 100)
+    cursor = types.Cursor(keyed=True)
 
 
 @meetings.get("/meetings")

@@ -5,44 +5,44 @@ from flask import Blueprint, Response
 from service.database import db
 from service.database.db import current_settings
 from service.database.statements import IdRow
-from service.http.errors import http_error
-from service.http.requests import Values, arguments
-from service.http.responses import Body, headers_of_created, reply, response
-from service.http.safe_writes import idempotent_in_path
 from service.members import AddedMember, ChangedMember
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error
+from service.web.requests import Values, arguments
+from service.web.responses import Body, headers_of_created, reply, response
+from service.web.safe_writes import idempotent_in_path
 
 members = Blueprint("members", __name__)
 
 
 class Member(schemas.Resource):
-    user_id = fields.Id(dump_only=True, description="The id of the user")
-    name = fields.PersonName(dump_only=True, description="The user's name")
-    email = fields.Email(dump_only=True, description="The user's e-mail address")
-    role = fields.OneOf(
-        *fields.ROLES,
+    user_id = types.Id(dump_only=True, description="The id of the user")
+    name = types.PersonName(dump_only=True, description="The user's name")
+    email = types.Email(dump_only=True, description="The user's e-mail address")
+    role = types.OneOf(
+        *types.ROLES,
         schema_name="Role",
         load_default="member",
         description="What the user may do in the workspace",
     )
-    joined_at = fields.Timestamp(dump_only=True, description="When the user became a member")
+    joined_at = types.Timestamp(dump_only=True, description="When the user became a member")
 
 
 class Person(Member):
     """A member, or a user who has left; the service shows only the name of a user who has left."""
 
-    email = fields.Email(
+    email = types.Email(
         dump_only=True,
         allow_none=True,
         description="The user's e-mail address; null if the user has left",
     )
-    role = fields.OneOf(
-        *fields.ROLES,
+    role = types.OneOf(
+        *types.ROLES,
         schema_name="Role",
         allow_none=True,
         description="What the user may do in the workspace; null if the user has left",
     )
-    joined_at = fields.Timestamp(
+    joined_at = types.Timestamp(
         dump_only=True,
         allow_none=True,
         description="When the user became a member; null if the user has left",
@@ -50,10 +50,10 @@ class Person(Member):
 
 
 class NewMember(Member):
-    email = fields.Email(
+    email = types.Email(
         required=True, description="The user's e-mail address; case does not matter"
     )
-    name = fields.PersonName(
+    name = types.PersonName(
         load_default=None,
         allow_none=False,
         description="The name of a new user; by default the part of the address before the @. An"

@@ -9,11 +9,11 @@ from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.database import db
 from service.database.db import current_request, current_state
 from service.database.statements import IdRow
-from service.http.errors import http_error, invalid_field
-from service.http.requests import Values, View, arguments
-from service.http.responses import reply_secret, response
-from service.http.safe_writes import idempotent_of_user
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error, invalid_field
+from service.web.requests import Values, View, arguments
+from service.web.responses import reply_secret, response
+from service.web.safe_writes import idempotent_of_user
 
 EXPIRES = f"When the session expires; by default in {SESSION_DAYS} days"
 NAME = (
@@ -25,14 +25,14 @@ sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
-    email = fields.StoredEmail(
+    email = types.StoredEmail(
         load_only=True, required=True, description="The user's e-mail address"
     )
-    name = fields.PersonName(load_only=True, load_default=None, description=NAME)
-    expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
-    user = fields.Nested(User, dump_only=True, description="The user")
-    token = fields.Text(
-        fields.MAX_NAME,
+    name = types.PersonName(load_only=True, load_default=None, description=NAME)
+    expires_at = types.Timestamp(load_default=None, description=EXPIRES)
+    user = types.Nested(User, dump_only=True, description="The user")
+    token = types.Text(
+        types.MAX_NAME,
         dump_only=True,
         allow_none=True,
         description="The value of the cookie `session`; null if you repeat an Idempotency-Key",

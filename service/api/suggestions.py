@@ -3,11 +3,11 @@
 from flask import Blueprint, Response
 
 from service.database import db
-from service.http.requests import Values, arguments
-from service.http.responses import Page, reply_page, response
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Page, reply_page, response
 
-KIND: fields.Described = {
+KIND: types.Described = {
     "description": "What the AI suggests",
     "json_schema": {"examples": ["task", "due_date", "assignee"]},
 }
@@ -19,22 +19,22 @@ suggestions = Blueprint("suggestions", __name__)
 class Suggestion(schemas.Resource):
     """A suggestion by the AI. Only the command ``load`` creates suggestions."""
 
-    id = fields.Id(description="The id of the suggestion")
-    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, **KIND)
-    title = fields.Text(
-        fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
+    id = types.Id(description="The id of the suggestion")
+    kind = types.Text(types.MAX_REFERENCE, min=1, required=True, **KIND)
+    title = types.Text(
+        types.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
     )
-    body = fields.Text(fields.MAX_TEXT, load_default=None, description="Details")
-    task_id = fields.Id(
+    body = types.Text(types.MAX_TEXT, load_default=None, description="Details")
+    task_id = types.Id(
         load_default=None, description="The task that the suggestion is about, or null"
     )
-    status = fields.OneOf(
+    status = types.OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",
         description="Whether a user has accepted or dismissed the suggestion",
     )
-    created_at = fields.Timestamp(description="When the suggestion was created")
+    created_at = types.Timestamp(description="When the suggestion was created")
 
 
 @suggestions.get("/ai/suggestions")

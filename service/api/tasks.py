@@ -14,9 +14,10 @@ from marshmallow import ValidationError, post_load
 from service import webhooks
 from service.database import db
 from service.database.statements import to_json
-from service.http.errors import http_error, invalid_field
-from service.http.requests import Values, arguments
-from service.http.responses import (
+from service.values import schemas, types
+from service.web.errors import http_error, invalid_field
+from service.web.requests import Values, arguments
+from service.web.responses import (
     Changed,
     Created,
     One,
@@ -28,8 +29,7 @@ from service.http.responses import (
     require_match,
     response,
 )
-from service.http.safe_writes import expected_versions, idempotent
-from service.values import fields, schemas
+from service.web.safe_writes import expected_versions, idempotent
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
@@ -54,70 +54,68 @@ class Task(schemas.Resource):
 
     optional = ("updated_by",)
 
-    id = fields.NewId(load_default=None, allow_none=False, description="The id of the task")
-    workspace_id = fields.Id(dump_only=True, description="The workspace of the task")
-    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
-    description = fields.Text(fields.MAX_TEXT, load_default=None, description="More about the task")
-    status = fields.OneOf(
+    id = types.NewId(load_default=None, allow_none=False, description="The id of the task")
+    workspace_id = types.Id(dump_only=True, description="The workspace of the task")
+    title = types.Text(types.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
+    description = types.Text(types.MAX_TEXT, load_default=None, description="More about the task")
+    status = types.OneOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default="todo",
         description="The progress of the task; any status can follow any other",
     )
-    priority = fields.OneOf(
+    priority = types.OneOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = fields.DayOrTimestamp(load_default=None, description="When the task is due")
-    due_day = fields.Day(dump_only=True, allow_none=True, description=DUE_DAY)
-    assignee_id = fields.Id(load_default=None, description="The id of a member of the workspace")
-    project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None, description=PROJECT)
-    parent_id = fields.Id(load_default=None, description=PARENT)
-    created_by = fields.Id(dump_only=True, description="The user who created the task")
-    created_at = fields.Timestamp(dump_only=True, description="When the task was created")
-    updated_at = fields.Timestamp(dump_only=True, description="When the task was last changed")
-    completed_at = fields.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
-    version = fields.Integer(min=1, description=fields.VERSION)
-    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)
+    due_date = types.DayOrTimestamp(load_default=None, description="When the task is due")
+    due_day = types.Day(dump_only=True, allow_none=True, description=DUE_DAY)
+    assignee_id = types.Id(load_default=None, description="The id of a member of the workspace")
+    project_id = types.Text(types.MAX_REFERENCE, min=1, load_default=None, description=PROJECT)
+    parent_id = types.Id(load_default=None, description=PARENT)
+    created_by = types.Id(dump_only=True, description="The user who created the task")
+    created_at = types.Timestamp(dump_only=True, description="When the task was created")
+    updated_at = types.Timestamp(dump_only=True, description="When the task was last changed")
+    completed_at = types.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
+    version = types.Integer(min=1, description=types.VERSION)
+    updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
 
 
 class TaskFilter(schemas.PageQuery):
-    status = fields.SomeOf(
+    status = types.SomeOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default=None,
         description="Only tasks with one of these statuses",
     )
-    priority = fields.SomeOf(
+    priority = types.SomeOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default=None,
         description="Only tasks with one of these priorities",
     )
-    assignee = fields.Id(words=("me", "none"), load_default=None, description=ASSIGNEE_FILTER)
-    project_id = fields.Text(
-        fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
+    assignee = types.Id(words=("me", "none"), load_default=None, description=ASSIGNEE_FILTER)
+    project_id = types.Text(
+        types.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
-    parent_id = fields.Id(words=("none",), load_default=None, description=PARENT_FILTER)
-    due_after = fields.Bound(
+    parent_id = types.Id(words=("none",), load_default=None, description=PARENT_FILTER)
+    due_after = types.Bound(
         load_default=None, description=f"Only tasks due at this time or later{DAY}"
     )
-    due_before = fields.Bound(
-        load_default=None, description=f"Only tasks due before this time{DAY}"
-    )
-    completed_after = fields.Bound(
+    due_before = types.Bound(load_default=None, description=f"Only tasks due before this time{DAY}")
+    completed_after = types.Bound(
         load_default=None, description=f"Only tasks completed at this time or later{DAY}"
     )
-    completed_before = fields.Bound(
+    completed_before = types.Bound(
         load_default=None, description=f"Only tasks completed before this time{DAY}"
     )
-    q = fields.Words(load_default=None, description=SEARCH)
-    sort = fields.OneOf(
+    q = types.Words(load_default=None, description=SEARCH)
+    sort = types.OneOf(
         "dueDate", "completedAt", schema_name="TaskOrder", load_default=None, description=SORT
     )
-    cursor = fields.Cursor(keyed=None)
+    cursor = types.Cursor(keyed=None)
 
     @post_load
     def split_cursor(self, values: Values, **options: object) -> Values:
@@ -125,7 +123,7 @@ class TaskFilter(schemas.PageQuery):
         # A cursor has a sort key if and only if the list has a sort.
         has_key = values["after"] is not None
         if values["after_id"] and has_key != bool(values["sort"]):
-            raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")
+            raise ValidationError(types.Cursor.default_error_messages["cursor"], "cursor")
         return values
 
 
@@ -140,7 +138,7 @@ def with_due_days(tasks: list[Values]) -> list[Values]:
     The day ends in the timezone of the workspace. This is a separate statement, which runs only if
     there is a day: inside tasks/create and tasks/update it would make every write 2 % slower.
     """
-    days = {task["due_date"] for task in tasks if fields.Day.matches(task.get("due_date"))}
+    days = {task["due_date"] for task in tasks if types.Day.matches(task.get("due_date"))}
     if not days:
         return tasks
     moments = dict(db.rows(DueMoment, "tasks/due_moments", days=[*days]))

@@ -9,12 +9,12 @@ from service.callers import SCOPES, create_credential
 from service.database import db
 from service.database.db import current_state
 from service.database.statements import IdRow
-from service.http.errors import http_error, invalid_field
-from service.http.gate import ignores_workspace_header, session_only
-from service.http.requests import Values, arguments
-from service.http.responses import Body, headers_of_created, reply, reply_secret, response
-from service.http.safe_writes import idempotent_of_user
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error, invalid_field
+from service.web.gate import ignores_workspace_header, session_only
+from service.web.requests import Values, arguments
+from service.web.responses import Body, headers_of_created, reply, reply_secret, response
+from service.web.safe_writes import idempotent_of_user
 
 # Removes the cookie. Name and path must be the same as in docs/sign-in.md, which tells login pages
 # how to set the cookie: a browser replaces only a cookie with the same name and path.
@@ -28,29 +28,29 @@ tokens = Blueprint("tokens", __name__)
 class Token(schemas.Resource):
     """An API token as the list shows it, without the token itself."""
 
-    id = fields.Id(dump_only=True, description="The id of the token")
-    name = fields.Text(
-        fields.MAX_NAME, description="What the token is for; empty if the operator gave it no name"
+    id = types.Id(dump_only=True, description="The id of the token")
+    name = types.Text(
+        types.MAX_NAME, description="What the token is for; empty if the operator gave it no name"
     )
-    scope = fields.OneOf(*SCOPES, load_default="write", description="What the token may do")
-    created_at = fields.Timestamp(dump_only=True, description="When the token was created")
-    expires_at = fields.Timestamp(
+    scope = types.OneOf(*SCOPES, load_default="write", description="What the token may do")
+    created_at = types.Timestamp(dump_only=True, description="When the token was created")
+    expires_at = types.Timestamp(
         load_default=None, description="When the token expires; null means never"
     )
-    last_used_at = fields.Timestamp(
+    last_used_at = types.Timestamp(
         dump_only=True,
         allow_none=True,
         description="When the token was last used, to the minute; null if never",
     )
-    workspace_id = fields.Id(load_default=None, description=WORKSPACE)
+    workspace_id = types.Id(load_default=None, description=WORKSPACE)
 
 
 class NewToken(Token):
-    name = fields.Text(
-        fields.MAX_NAME, min=1, trim=True, required=True, description="What the token is for"
+    name = types.Text(
+        types.MAX_NAME, min=1, trim=True, required=True, description="What the token is for"
     )
-    token = fields.Text(
-        fields.MAX_NAME,
+    token = types.Text(
+        types.MAX_NAME,
         dump_only=True,
         allow_none=True,
         description="The token, shown once; null if you repeat an Idempotency-Key",

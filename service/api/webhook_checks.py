@@ -12,11 +12,11 @@ from werkzeug.exceptions import HTTPException
 from service.database import db
 from service.database.db import current_application, current_settings, current_state
 from service.database.statements import Row
-from service.http.errors import http_error
-from service.http.requests import Values, View
-from service.http.safe_writes import idempotent
 from service.settings import InvalidSetting
-from service.values import fields
+from service.values import types
+from service.web.errors import http_error
+from service.web.requests import Values, View
+from service.web.safe_writes import idempotent
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 
@@ -142,4 +142,4 @@ def check_url(url: str, id: str | None = None) -> None:
                 resolve(url, settings.webhook_allow, LOOK_UP)
     except (BlockedURL, TimeoutError) as error:
         reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
-        raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
+        raise ValidationError({"url": [types.URL.default_error_messages[reason]]}) from None

@@ -13,9 +13,10 @@ from service.api.webhook_checks import (
 from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.statements import to_json
-from service.http.errors import etag, http_error
-from service.http.requests import Values, arguments
-from service.http.responses import (
+from service.values import schemas, types
+from service.web.errors import etag, http_error
+from service.web.requests import Values, arguments
+from service.web.responses import (
     One,
     headers_of_created,
     reply,
@@ -24,8 +25,7 @@ from service.http.responses import (
     require_match,
     response,
 )
-from service.http.safe_writes import expected_versions, idempotent
-from service.values import fields, schemas
+from service.web.safe_writes import expected_versions, idempotent
 from service.webhooks import secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
@@ -50,41 +50,41 @@ webhooks = Blueprint("webhooks", __name__)
 
 
 class Webhook(schemas.Resource):
-    id = fields.Id(dump_only=True, description="The id of the webhook")
-    url = fields.URL(required=True, description="Where the service posts the events")
-    events = fields.StringList(
-        fields.OneOf(*EVENT_TYPES),
+    id = types.Id(dump_only=True, description="The id of the webhook")
+    url = types.URL(required=True, description="Where the service posts the events")
+    events = types.StringList(
+        types.OneOf(*EVENT_TYPES),
         100,
         min=1,
         unique=True,
         load_default=None,
         description=ALL_EVENTS,
     )
-    state = fields.OneOf(
+    state = types.OneOf(
         *STATES,
         dump_only=True,
         description="The state is failing from a failed attempt until the next successful one",
     )
-    disabled_reason = fields.Text(
-        fields.MAX_TITLE,
+    disabled_reason = types.Text(
+        types.MAX_TITLE,
         dump_only=True,
         allow_none=True,
         description="Why the webhook is disabled, or null",
     )
-    failing_since = fields.Timestamp(
+    failing_since = types.Timestamp(
         dump_only=True, allow_none=True, description="When the webhook began to fail, or null"
     )
-    gap_since = fields.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
-    waiting = fields.Integer(description="The number of waiting deliveries")
-    next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
-    created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
-    version = fields.Integer(min=1, description=WEBHOOK_VERSION)
+    gap_since = types.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
+    waiting = types.Integer(description="The number of waiting deliveries")
+    next_attempt_at = types.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
+    created_at = types.Timestamp(dump_only=True, description="When the webhook was created")
+    version = types.Integer(min=1, description=WEBHOOK_VERSION)
 
 
 class WebhookDetails(Webhook):
     """What a PATCH may contain: the fields of a webhook, and ``enabled``."""
 
-    enabled = fields.Boolean(
+    enabled = types.Boolean(
         load_only=True,
         load_default=True,
         description="False disables the webhook; true enables it again",
@@ -92,20 +92,20 @@ class WebhookDetails(Webhook):
 
 
 class NewWebhook(Webhook):
-    secret = fields.Text(fields.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
+    secret = types.Text(types.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
 
 
 class WebhookSecret(schemas.Resource):
-    secret = fields.Text(fields.MAX_NAME, allow_none=True, description=SHOWN_ONCE)
+    secret = types.Text(types.MAX_NAME, allow_none=True, description=SHOWN_ONCE)
 
 
 class Ping(schemas.Resource):
-    status = fields.Integer(
+    status = types.Integer(
         allow_none=True, description="The status that the receiver returned, or null"
     )
-    milliseconds = fields.Integer(description="How long the attempt took")
-    error = fields.Text(
-        fields.MAX_REFERENCE,
+    milliseconds = types.Integer(description="How long the attempt took")
+    error = types.Text(
+        types.MAX_REFERENCE,
         allow_none=True,
         description="Why there is no status, such as timeout or blocked; null if there is a status",
     )

@@ -6,18 +6,18 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.database.statements import to_json
-from service.http.errors import http_error
-from service.http.gate import ignores_workspace_header
-from service.http.requests import Values, arguments
-from service.http.responses import Body, One, reply, reply_one, require_match, response
-from service.http.safe_writes import expected_versions, idempotent
-from service.values import fields, schemas
+from service.values import schemas, types
+from service.web.errors import http_error
+from service.web.gate import ignores_workspace_header
+from service.web.requests import Values, arguments
+from service.web.responses import Body, One, reply, reply_one, require_match, response
+from service.web.safe_writes import expected_versions, idempotent
 
-SLUG: fields.Described = {
+SLUG: types.Described = {
     "description": "The short name in URLs",
     "json_schema": {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
 }
-PLAN: fields.Described = {
+PLAN: types.Described = {
     "description": "The plan, which determines the rate limits",
     "json_schema": {"examples": ["Starter", "Pro", "Team"]},
 }
@@ -28,18 +28,18 @@ workspaces = Blueprint("workspaces", __name__)
 class Workspace(schemas.Resource):
     """A workspace in lists: the six fields of docs/specification.md, section 2."""
 
-    id = fields.Id(dump_only=True, description="The id of the workspace")
-    name = fields.Text(
-        fields.MAX_NAME, min=1, trim=True, required=True, description="The display name"
+    id = types.Id(dump_only=True, description="The id of the workspace")
+    name = types.Text(
+        types.MAX_NAME, min=1, trim=True, required=True, description="The display name"
     )
-    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
-    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
-    member_count = fields.Integer(description="The number of members")
-    created_at = fields.Timestamp(dump_only=True, description="When the workspace was created")
+    slug = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
+    plan = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
+    member_count = types.Integer(description="The number of members")
+    created_at = types.Timestamp(dump_only=True, description="When the workspace was created")
 
 
 class WorkspaceDetails(Workspace):
-    timezone = fields.Timezone(
+    timezone = types.Timezone(
         description="An IANA timezone name. It determines when a day begins and ends"
     )
 

@@ -20,8 +20,8 @@ from service.database import pool
 from service.database.remedies import remedy
 from service.database.statements import Connection, IdRow, Row, single_row
 from service.settings import InvalidSetting, Settings
-from service.values.fields import camel_case
 from service.values.schemas import flatten
+from service.values.types import camel_case
 
 # The errors that statements raise in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction

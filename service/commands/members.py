@@ -16,7 +16,7 @@ from service.commands.base import (
 )
 from service.commands.workspaces import find_workspace
 from service.members import AddedMember, ChangedMember
-from service.values.fields import ROLES, StoredEmail
+from service.values.types import ROLES, StoredEmail
 
 
 class ListedMember(NamedTuple):

@@ -19,7 +19,7 @@ from service.commands.base import (
 from service.commands.users import ListedUser
 from service.database.statements import IdRow
 from service.output import echo_secret
-from service.values.fields import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
+from service.values.types import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
 
 
 class ListedToken(NamedTuple):

@@ -16,7 +16,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.database.statements import IdRow
-from service.values.fields import Email, PersonName, uuid_or_nil
+from service.values.types import Email, PersonName, uuid_or_nil
 
 
 class ListedUser(NamedTuple):

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from service import gunicorn
+from service import server
 from service.commands.base import current_settings
 
 
@@ -19,7 +19,7 @@ def web() -> None:
         # This user may not enter the current folder, for example the home of root. gunicorn would
         # fail, because it changes into the folder in which it was started.
         os.chdir("/")
-    command = gunicorn.command()
+    command = server.command()
     # After SIGUSR2, gunicorn starts itself again as a script, and Python would import from the
     # script's folder first. There, gunicorn's package http would hide Python's package http.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

@@ -18,9 +18,9 @@ from service.commands.base import (
 )
 from service.commands.workspaces import find_workspace
 from service.database.statements import IdRow
-from service.http.safe_writes import ANY_VERSION
 from service.output import echo_secret
-from service.values.fields import Timestamp, camel_case, uuid_or_nil
+from service.values.types import Timestamp, camel_case, uuid_or_nil
+from service.web.safe_writes import ANY_VERSION
 from service.webhooks import secrets
 from service.webhooks.rows import BY_OPERATOR, ListedWebhook, MatchedWebhook, Redelivered
 

@@ -20,7 +20,7 @@ from service.commands.base import (
 )
 from service.commands.plans import check_plan
 from service.database.statements import IdRow
-from service.values.fields import MAX_NAME, Text
+from service.values.types import MAX_NAME, Text
 
 
 class ListedWorkspace(NamedTuple):

@@ -16,7 +16,7 @@ from service.callers import Usage
 from service.database.pool import Pool
 from service.database.statements import STALE, STATEMENTS, Connection, Row, single_row
 from service.settings import Settings
-from service.values.fields import singular
+from service.values.types import singular
 
 
 class RequestState:

@@ -16,7 +16,7 @@ import click
 import urllib3
 
 import service
-from service import gunicorn
+from service import server
 from service.database.statements import SQL
 from service.devkit.postgres import Postgres
 
@@ -83,13 +83,13 @@ class Children:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start_web(self, *, app: str = gunicorn.APP) -> None:
+    def start_web(self, *, app: str = server.APP) -> None:
         """Start gunicorn on the first shared socket.
 
         Until gunicorn is ready, connections wait at the socket.
         """
         options = "--bind", f"fd://{self.shared[0]}", "--log-level", "warning"
-        self._start("gunicorn", *gunicorn.command(*options, app=app))
+        self._start("gunicorn", *server.command(*options, app=app))
 
     def start_worker(self) -> None:
         self._start("worker", sys.executable, "-m", "service", "worker")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from flask import Blueprint, Flask, Response, current_app
 
-from service.http.responses import reply, response
 from service.openapi import page
 from service.openapi.events import WEBHOOKS, feed, webhook
 from service.openapi.json_schema import JSON, Schemas
 from service.openapi.operations import ERRORS, Examples, Operation, error_response, tag
+from service.web.responses import reply, response
 
 HERE = Path(__file__).parent
 

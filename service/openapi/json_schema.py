@@ -9,8 +9,8 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.values.fields import Items, OneOf, SomeOf
 from service.values.schemas import RESERVED, StrictSchema
+from service.values.types import Items, OneOf, SomeOf
 
 JSON = dict[str, object]
 AnyField = fields.Field[Any]

@@ -11,12 +11,12 @@ from typing import NamedTuple, NotRequired, Self, TypedDict
 from marshmallow import Schema
 from werkzeug.routing import Rule
 
-from service.http.gate import is_public
-from service.http.requests import View
-from service.http.responses import Documented
 from service.openapi.json_schema import JSON, Schemas, with_nulls
-from service.values.fields import camel_case, singular
 from service.values.schemas import Query
+from service.values.types import camel_case, singular
+from service.web.gate import is_public
+from service.web.requests import View
+from service.web.responses import Documented
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
 
-from service.values.fields import MAX_ERRORS, Cursor, Field, Limit, camel_case
+from service.values.types import MAX_ERRORS, Cursor, Field, Limit, camel_case
 
 # Of the errors that a response lists, at most MAX_HINTS have a hint. Of a name that the client
 # sent, it repeats at most MAX_ECHO characters.

@@ -17,7 +17,7 @@ from psycopg_pool import PoolTimeout
 from service.database.pool import Pool
 from service.database.statements import Connection, Row
 from service.settings import Settings
-from service.values.fields import NIL_UUID
+from service.values.types import NIL_UUID
 from service.webhooks import delivery
 from service.webhooks.delivery import Message
 from service.webhooks.error_log import ErrorLog

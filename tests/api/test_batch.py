@@ -13,7 +13,7 @@ from support.receivers import subscribe
 from support.rows import TOKENS, UNKNOWN, count, insert_token
 
 from service.api.tasks import Task
-from service.http.errors import MAX_CURRENT
+from service.web.errors import MAX_CURRENT
 
 PARENT = "01a21515-9cef-7b81-8bc8-d347d16c575d"
 PATH = "/tasks/batch"

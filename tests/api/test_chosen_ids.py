@@ -9,7 +9,7 @@ from support.http import Client, invalid_field, location
 from support.rows import count, insert_token
 from support.statements import until_waiting
 
-from service.values import fields
+from service.values import types
 
 NEW = {
     "tasks": {"title": "Write the report"},
@@ -25,7 +25,7 @@ TAKEN = "is taken: another object has this id"
 CREATING = [
     view
     for view in views_of("POST", body=True)
-    if isinstance(view.arguments.fields.get("id"), fields.NewId)
+    if isinstance(view.arguments.fields.get("id"), types.NewId)
 ]
 
 

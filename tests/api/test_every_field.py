@@ -30,8 +30,8 @@ from support.rows import UNKNOWN, insert_token
 
 from service.api.event_types import EVENT_TYPES
 from service.commands.load.lines import TYPES, UserRef
-from service.values import fields, schemas
-from service.values.fields import singular
+from service.values import schemas, types
+from service.values.types import singular
 
 VERBS = {"POST": "created", "PATCH": "updated"}
 # Other members of a response that a change of a field may change.
@@ -202,7 +202,7 @@ def empty_values(field):
     """The values that clear a field. A response shows each of them as it was sent."""
     return [
         *([None] if field.allow_none else []),
-        *([[]] if isinstance(field, fields.StringList) and not field.min else []),
+        *([[]] if isinstance(field, types.StringList) and not field.min else []),
     ]
 
 
@@ -313,7 +313,7 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
 )
 def test_a_valid_body_loads_to_the_same_values_as_with_marshmallow_itself(schema):
     """Resource.load runs no hooks of a schema, so no schema may rely on one for valid bodies."""
-    referring = (field for field in settable(schema) if isinstance(field, fields.Id))
+    referring = (field for field in settable(schema) if isinstance(field, types.Id))
     values = Values({key(field): [UNKNOWN] for field in referring})
     whole = {key(field): values.of(field, schema)[0] for field in settable(schema)}
     nulls = {key(field): None for field in settable(schema) if field.allow_none}

@@ -13,8 +13,8 @@ from support.rows import TOKENS
 from service.app import create_app
 from service.commands.migrate import migrate
 from service.database.statements import migrations, schema_objects
-from service.http.access_log import ARRIVED
 from service.settings import Settings
+from service.web.access_log import ARRIVED
 
 
 def checking(app):

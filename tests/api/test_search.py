@@ -6,7 +6,7 @@ from support.http import ids, invalid_field, read_all
 from support.statements import configure, flattened
 
 from service.database.statements import STATEMENTS
-from service.values.fields import Words
+from service.values.types import Words
 
 TITLES = ["Prepare the RELEASE", "release 100% of it", "Über_Zürich", r"back\slash", "ready"]
 

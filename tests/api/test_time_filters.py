@@ -6,7 +6,7 @@ import pytest
 from support.derived import filters, key, views
 from support.http import ids, invalid_field
 
-from service.values import fields
+from service.values import types
 
 # By the name of a filter: the table and the column whose times it bounds, and the columns that a
 # row needs so that the filter finds it. The first bound of each pair is inclusive, the other one is
@@ -23,7 +23,7 @@ FOUND = [
     (view, key(field))
     for view in views()
     for field in (filters(view.arguments) if view.method == "GET" else ())
-    if isinstance(field, fields.Timestamp)
+    if isinstance(field, types.Timestamp)
 ]
 
 

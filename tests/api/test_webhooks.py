@@ -33,7 +33,7 @@ from support.statements import run
 from service import logs
 from service.api.webhook_checks import LOOK_UP
 from service.api.webhooks import NewWebhook
-from service.values import fields
+from service.values import types
 from service.webhooks.worker import Worker
 
 
@@ -627,7 +627,7 @@ def test_a_request_that_waits_for_a_slow_name_server_holds_no_database_connectio
         assert "must have a host that can be resolved" in invalid_field(created.result(), "url")
         end.set()
     assert count(connection, "webhooks") == count(connection, "idempotency_keys") == 0
-    assert f"within {LOOK_UP} s" in fields.URL.default_error_messages["unresolved"]
+    assert f"within {LOOK_UP} s" in types.URL.default_error_messages["unresolved"]
 
 
 def test_without_webhook_key_rotating_a_secret_gets_403_for_a_member_and_404_for_an_unknown_id(

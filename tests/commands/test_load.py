@@ -25,7 +25,7 @@ from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
-from service.values.fields import Day, DayOrTimestamp
+from service.values.types import Day, DayOrTimestamp
 from service.webhooks.secrets import fingerprint
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"

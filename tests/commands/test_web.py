@@ -15,7 +15,7 @@ from support.commands import rows
 from support.processes import children, free_port, get, serving, wait_until
 from support.project import environment
 
-from service.gunicorn import APP
+from service.server import APP
 from service.settings import Settings
 
 COMMANDS = {
@@ -25,8 +25,8 @@ COMMANDS = {
 
 
 def edit(copied, number):
-    """Write the number into the copy: into a module of service/http, a view and a statement."""
-    for name, text in ("http/gate.py", "private, no-cache"), ("api/health.py", "Task, Meeting and"):
+    """Write the number into the copy: into a module of service/web, a view and a statement."""
+    for name, text in ("web/gate.py", "private, no-cache"), ("api/health.py", "Task, Meeting and"):
         path = copied / "service" / name
         code, found = re.subn(f'"{text}[^"]*"', f'"{text} {number}"', path.read_text("utf-8"))
         assert found == 1
@@ -140,7 +140,7 @@ def test_a_signal_to_stop_also_ends_workers_that_are_still_starting(name, tmp_pa
     """So a restart soon after another one does not wait for gunicorn's graceful_timeout."""
     configuration = tmp_path / "configuration.py"
     configuration.write_text(
-        "from service.gunicorn.configuration import *\n"
+        "from service.server.configuration import *\n"
         "def post_fork(server, worker):\n"
         "    import pathlib, time\n"
         "    pathlib.Path('starting').touch()\n"

@@ -14,7 +14,7 @@ from support.rows import count
 from support.statements import until_waiting
 
 from service.database.pool import Pool
-from service.http.access_log import QUEUED
+from service.web.access_log import QUEUED
 
 TASK = {"title": "Write the report"}
 

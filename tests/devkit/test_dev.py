@@ -382,7 +382,7 @@ def test_dev_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(d
     original = gate.read_text(encoding="utf-8")
     assert challenge() == "Bearer"
     gate.write_text("this is no Python")
-    assert "SyntaxError" in running.log_until("service/http/gate.py changed, but its import failed")
+    assert "SyntaxError" in running.log_until("service/web/gate.py changed, but its import failed")
     assert challenge() == "Bearer"
     replaced = original.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", realm()')
     gate.write_text("from service.realm import realm\n" + replaced)

@@ -25,7 +25,7 @@ from service.api.tasks import TaskFilter
 from service.app import create_app
 from service.openapi.events import WEBHOOKS
 from service.openapi.json_schema import Schemas
-from service.values import fields
+from service.values import types
 
 PROJECT = Path(__file__).parents[2]
 
@@ -329,7 +329,7 @@ TIMESTAMPS = [
 ]  # fmt: skip
 # The document allows every text that has the form of a name; only the IANA database has the names.
 TIMEZONES = [
-    *sorted(fields.timezones()), "", " ", "\ufeff", "a\nb", "a\0b", "UTC ", "/UTC",
+    *sorted(types.timezones()), "", " ", "\ufeff", "a\nb", "a\0b", "UTC ", "/UTC",
     "Europe//Berlin", "é", 7, True, [], {},
 ]  # fmt: skip
 CHOICES = ["todo", "in_progress", "done", "Todo", "urgent", "zoom", "completed", "read", 1, False]
@@ -358,18 +358,18 @@ EVENT_LISTS = [
 def tried(field):
     """Values that a field accepts, and values that it rejects."""
     match field:
-        case fields.StringList(inner=fields.Email()):
+        case types.StringList(inner=types.Email()):
             return EMAIL_LISTS
-        case fields.StringList(inner=fields.OneOf()):
+        case types.StringList(inner=types.OneOf()):
             return EVENT_LISTS
-        case fields.StringList():
+        case types.StringList():
             longest = "x" * field.inner.max
             return [[], ["x", "x"], [""], [longest], [longest + "x"], ["x"] * 201, "x", {}]
-        case fields.Timestamp():
+        case types.Timestamp():
             return TIMESTAMPS
-        case fields.Timezone():
+        case types.Timezone():
             return TIMEZONES
-        case fields.Text():
+        case types.Text():
             return [*TEXTS, *URLS, "x" * field.max, "x" * (field.max + 1)]
     return [*TEXTS, *CHOICES]
 

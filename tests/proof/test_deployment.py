@@ -591,7 +591,7 @@ def test_a_changed_setting_takes_effect_after_a_restart_and_not_after_a_reload(d
 def test_changed_code_takes_effect_after_a_reload(deployed):
     deployed.run(
         "sed -i 's/This path does not exist/Nothing is here/'"
-        " /opt/task-service/1.1.0/lib/python3.*/site-packages/service/http/messages.toml\n"
+        " /opt/task-service/1.1.0/lib/python3.*/site-packages/service/web/messages.toml\n"
         "systemctl reload task-service-web"
     )
     token = "$(task-service token create rosa@example.com)"

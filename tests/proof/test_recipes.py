@@ -25,7 +25,7 @@ TESTS = """
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 PYTEST += [f"tests/{name}.py" for name in TESTS.split()]
 
-PLATFORM = """    platform = fields.OneOf(
+PLATFORM = """    platform = types.OneOf(
         *PLATFORMS, schema_name="Platform", load_default=None, description="Where they take place"
     )
 """
@@ -35,7 +35,7 @@ CONDITION = (
 
 
 def add_a_filter(folder):
-    limit = "    limit = fields.Limit(20, 100)\n"
+    limit = "    limit = types.Limit(20, 100)\n"
     change(folder / "service/api/meetings.py", limit, PLATFORM + limit)
     for name in ("list", "upcoming"):
         tenant = "WHERE meeting.workspace_id = member.workspace_id"
@@ -103,9 +103,9 @@ VIEW = '''"""Tags."""
 from flask import Blueprint, Response
 
 from service.database import db
-from service.values import fields, schemas
-from service.http.requests import Values, arguments
-from service.http.responses import Page, reply_page, response
+from service.values import schemas, types
+from service.web.requests import Values, arguments
+from service.web.responses import Page, reply_page, response
 
 tags = Blueprint("tags", __name__)
 
@@ -113,12 +113,12 @@ tags = Blueprint("tags", __name__)
 class Label(schemas.Resource):
     """A tag of a workspace."""
 
-    id = fields.Id(dump_only=True, description="The id of the tag")
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="What it says")
-    kind = fields.OneOf(
+    id = types.Id(dump_only=True, description="The id of the tag")
+    name = types.Text(types.MAX_NAME, min=1, dump_only=True, description="What it says")
+    kind = types.OneOf(
         "public", "private", schema_name="TagKind", dump_only=True, description="Who sees it"
     )
-    day = fields.Day(dump_only=True, description="The day that it marks")
+    day = types.Day(dump_only=True, description="The day that it marks")
 
 
 @tags.get("/tags")

@@ -22,7 +22,7 @@ def test_a_pytest_that_a_signal_ends_leaves_no_program_behind(processes, number,
     """All programs that this pytest starts have the folder of the test in their PATH."""
     variables = environment()
     variables["PATH"] += f"{os.pathsep}{tmp_path}"
-    command = [*PYTEST, "-n", str(processes), "tests/gunicorn/test_web.py"]
+    command = [*PYTEST, "-n", str(processes), "tests/server/test_web.py"]
     running = subprocess.Popen(
         command, cwd=PROJECT, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

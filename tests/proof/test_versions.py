@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 QUICK = (
     "speedups/http_server/tests/test_request_reader.py",
     "speedups/http_server/tests/test_response.py",
-    *("tests/gunicorn/test_configuration.py", "tests/http/test_requests.py"),
-    *("tests/http/test_safe_writes.py", "tests/openapi/test_openapi.py"),
+    *("tests/server/test_configuration.py", "tests/web/test_requests.py"),
+    *("tests/web/test_safe_writes.py", "tests/openapi/test_openapi.py"),
     *("tests/api/test_every_field.py", "tests/api/test_tasks.py", "tests/database/test_pool.py"),
-    *("tests/values/test_fields.py", "tests/webhooks/test_outbound.py", "tests/test_settings.py"),
+    *("tests/values/test_types.py", "tests/webhooks/test_outbound.py", "tests/test_settings.py"),
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"

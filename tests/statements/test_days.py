@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from service.values.fields import timezones
+from service.values.types import timezones
 
 MS = timedelta(milliseconds=1)
 DAY = timedelta(days=1)

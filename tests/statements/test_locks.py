@@ -19,7 +19,7 @@ from support.statements import (
     run,
 )
 
-from service.http.safe_writes import ANY_VERSION
+from service.web.safe_writes import ANY_VERSION
 
 
 def is_locked(connection, table, condition, *values):

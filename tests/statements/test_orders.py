@@ -11,7 +11,7 @@ from support.rows import insert, insert_member
 from support.statements import LAST, NIL, URL, claim_due, run
 
 from service.database.statements import STATEMENTS
-from service.http.safe_writes import ANY_VERSION
+from service.web.safe_writes import ANY_VERSION
 
 
 def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast):

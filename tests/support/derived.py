@@ -17,10 +17,10 @@ from support.statements import NAME_IN_PYTHON
 
 from service.app import create_app
 from service.commands.load import lines
-from service.http.responses import Documented
 from service.settings import Settings
-from service.values import fields
+from service.values import types
 from service.values.schemas import Query, StrictSchema
+from service.web.responses import Documented
 
 HERE = "tests/support/derived.py"
 
@@ -150,12 +150,12 @@ def settable(schema):
     return [
         field
         for field in schema.load_fields.values()
-        if not field.dump_only and not isinstance(field, fields.Items)
+        if not field.dump_only and not isinstance(field, types.Items)
     ]
 
 
 def lists_of_objects(schema):
-    return [field for field in schema.load_fields.values() if isinstance(field, fields.Items)]
+    return [field for field in schema.load_fields.values() if isinstance(field, types.Items)]
 
 
 class Values:
@@ -173,42 +173,42 @@ class Values:
         if name in VALUES:
             return VALUES[name]
         match field:
-            case fields.OneOf():
+            case types.OneOf():
                 return [*field.choices]
-            case fields.NewId():
+            case types.NewId():
                 return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
-            case fields.CountingNumber():
+            case types.CountingNumber():
                 return [7, 8]
             case lines.Fingerprint():
                 return ["0123456789abcdef", "f" * 16]
             case lines.UserRef():
                 return ["bob@example.com", "alice@example.com"]
-            case fields.Id():
+            case types.Id():
                 if name not in self.references:
                     missing(f"{TABLE}: no entry has the field {name} in its references")
                 return self.references[name]
             case lines.PastTimestamp():
                 return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
-            case fields.Day():
+            case types.Day():
                 return ["2090-03-01", "2090-04-01"]
-            case fields.Timestamp():
+            case types.Timestamp():
                 # The later a field is in its schema, the later are its values, so that a meeting
                 # ends after it starts.
                 timestamps = [other for other in settable(schema) if type(other) is type(field)]
                 year = 2090 + timestamps.index(field)
                 return [f"{year}-03-01T09:00:00.125Z", f"{year}-04-01T09:00:00.000Z"]
-            case fields.Timezone():
+            case types.Timezone():
                 return ["Asia/Tokyo", "Europe/Berlin"]
-            case fields.Email():
+            case types.Email():
                 return [f"{name}1@example.com", f"{name}2@example.com"]
-            case fields.URL():
+            case types.URL():
                 # These hosts are addresses, so no name server is needed.
                 return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
-            case fields.Text():
+            case types.Text():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
-            case fields.Boolean():
+            case types.Boolean():
                 return [not field.load_default, field.load_default is True]
-            case fields.StringList():
+            case types.StringList():
                 field.inner.data_key = name
                 items = self.of(field.inner, schema)[:2]
                 return [items, items[:1]]
@@ -230,7 +230,7 @@ def full_line(kind, values):
     schema = lines.TYPES[kind]
     line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
     for field in settable(schema):
-        if isinstance(field, fields.OneOf):
+        if isinstance(field, types.OneOf):
             line[key(field)] = field.choices[-1]
     # Alice and Bob are members already.
     return {**line, "user": "charlie@example.com"} if kind == "member" else line
@@ -254,25 +254,25 @@ def filters(schema):
     return [
         field
         for field in (schema.fields.values() if schema else ())
-        if not isinstance(field, fields.Limit) and key(field) != "cursor"
+        if not isinstance(field, types.Limit) and key(field) != "cursor"
     ]
 
 
 def filter_values(field, ids, text, cursor):
     """Return the values to try for a filter, including ``ids`` if the filter takes an id."""
     match field:
-        case fields.Cursor():
+        case types.Cursor():
             return [cursor]
-        case fields.Timestamp():
+        case types.Timestamp():
             # Times before, between and after the rows of a world.
             return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
-        case fields.OneOf() | fields.SomeOf():
+        case types.OneOf() | types.SomeOf():
             return [*field.choices]
-        case fields.Id():
+        case types.Id():
             return [*field.words, *ids]
-        case fields.Boolean():
+        case types.Boolean():
             return ["true", "false"]
-        case fields.Text():
+        case types.Text():
             return [text, "-absent", "absent"]
     return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
@@ -287,11 +287,11 @@ ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 def longest(field):
     """Return the longest value that a field allows, or None if its values are always short."""
     match field:
-        case fields.StringList(inner=fields.Email()):
+        case types.StringList(inner=types.Email()):
             return ADDRESSES
-        case fields.StringList():
+        case types.StringList():
             return [longest(field.inner)] * field.max
-        case fields.Text():
+        case types.Text():
             # U+0001, because it takes one byte in the table.
             return "\x01" * field.max
     return None

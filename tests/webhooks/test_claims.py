@@ -13,7 +13,7 @@ from support.processes import seconds_until, states
 from support.receivers import announce, answer, attempts, deliveries, hang, subscribe
 
 from service.database.statements import STATEMENTS
-from service.values.fields import NIL_UUID
+from service.values.types import NIL_UUID
 
 
 def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, receiver, webhook):

@@ -10,8 +10,8 @@ from support.proxy import Proxy
 from support.receivers import deliveries, environment, subscribe
 from support.rows import TOKENS, count
 
-from service.http.access_log import ARRIVED
 from service.settings import Settings
+from service.web.access_log import ARRIVED
 
 # Seconds since the arrival: the service promises 5, and a busy machine may add some. If a deadline
 # began again, a response would take 8. If an attempt had a deadline of its own, it would take more

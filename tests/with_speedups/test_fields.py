@@ -19,9 +19,9 @@ from support.derived import lists_of_objects, views_of
 from support.rows import TOKENS
 
 from service.database.statements import to_json
-from service.http.requests import arguments
-from service.values.fields import Items, Text
 from service.values.schemas import Resource, StrictSchema
+from service.values.types import Items, Text
+from service.web.requests import arguments
 from speedups.fields import is_plain
 
 VALID = {"title": "a"}

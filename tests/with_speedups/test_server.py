@@ -8,7 +8,7 @@ from support.openapi_check import document
 from support.processes import RATE, Answer
 from support.project import read
 
-from service.http import access_log
+from service.web import access_log
 from speedups.http_server import gunicorn_worker
 from speedups.server import Server, error_page
 

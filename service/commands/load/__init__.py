@@ -21,8 +21,8 @@ from service.commands.load.insert import Batch, InvalidLine, Row, store
 from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
-from service.values.fields import Day
 from service.values.strict_json import parse_object
+from service.values.types import Day
 from service.version import version
 from service.webhooks.secrets import fingerprints
 

@@ -16,7 +16,8 @@ from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.api.webhooks import Webhook
 from service.api.workspaces import WorkspaceDetails
-from service.values.fields import (
+from service.values.schemas import Resource
+from service.values.types import (
     MAX_EMAIL,
     MAX_REFERENCE,
     MAX_TITLE,
@@ -35,7 +36,6 @@ from service.values.fields import (
     Timestamp,
     Timezone,
 )
-from service.values.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from service.commands.base import json_of, printable
 from service.commands.status.section import Problem, Section
-from service.values.fields import camel_case
+from service.values.types import camel_case
 from service.version import build
 
 # The only metric with several series per set of labels: buckets, sum and count.

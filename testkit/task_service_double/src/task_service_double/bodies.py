@@ -4,8 +4,8 @@ from marshmallow import fields, validate
 
 from service.api.event_types import EVENT_TYPES
 from service.callers import CREDENTIALS, SCOPES
-from service.values.fields import MAX_EMAIL, MAX_TEXT, OneOf, Text, Timestamp
 from service.values.schemas import StrictSchema
+from service.values.types import MAX_EMAIL, MAX_TEXT, OneOf, Text, Timestamp
 from task_service_double.faults import KINDS
 from task_service_double.initial_state import USERS
 from task_service_double.receiver import BEHAVIORS

@@ -26,11 +26,11 @@ from service.database import db
 from service.database.db import current_request, current_state
 from service.database.pool import Pool
 from service.database.statements import IdRow, to_json
-from service.http import access_log, errors
-from service.http.requests import Values, arguments, read_bytes
-from service.http.responses import reply
 from service.settings import Settings
 from service.values.strict_json import StrictJSONError, parse_object
+from service.web import access_log, errors
+from service.web.requests import Values, arguments, read_bytes
+from service.web.responses import reply
 from service.webhooks import OutboundSlots, secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.outbound import BlockedURL, resolve

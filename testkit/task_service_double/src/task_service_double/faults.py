@@ -13,9 +13,9 @@ from flask import Response
 
 from service.database import db
 from service.database.db import current_request, current_state
-from service.http.errors import http_error
-from service.http.gate import rate_limit_error
-from service.http.responses import reply
+from service.web.errors import http_error
+from service.web.gate import rate_limit_error
+from service.web.responses import reply
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

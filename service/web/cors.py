@@ -8,7 +8,7 @@ its writes.
 from flask import Flask, Request, Response
 
 from service.database.db import current_request, current_settings
-from service.http.responses import reply
+from service.web.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
 # The last three belong to W3C Trace Context and Baggage; tracing tools add them to each request.

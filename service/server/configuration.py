@@ -37,7 +37,7 @@ worker_class = "gthread"
 # macOS and BSD have no epoll.
 if settings.uses_speedups and hasattr(select, "epoll"):
     worker_class = "speedups.server.Server"
-logger_class = "service.gunicorn.logger.ServiceLogger"
+logger_class = "service.server.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because connections to the
 # database and to receivers of webhooks need file descriptors as well.

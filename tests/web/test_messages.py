@@ -10,9 +10,9 @@ from service.api.meetings import MeetingDetails
 from service.api.tasks import Task
 from service.api.workspaces import WorkspaceDetails
 from service.app import create_app
-from service.http import errors
 from service.settings import Settings
-from service.values import fields, schemas, strict_json
+from service.values import schemas, strict_json, types
+from service.web import errors
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 
@@ -35,9 +35,9 @@ def subclasses(base):
 
 def field_messages():
     """Yield what the fields and the base schemas of requests say about one value or name."""
-    lists = {fields.Items, fields.StringList, fields.SomeOf}
-    for field in {fields.Field, *lists, *subclasses(fields.Field)}:
-        if field.__module__ == fields.__name__:
+    lists = {types.Items, types.StringList, types.SomeOf}
+    for field in {types.Field, *lists, *subclasses(types.Field)}:
+        if field.__module__ == types.__name__:
             yield from vars(field).get("default_error_messages", {}).values()
     for schema in (schemas.Resource, schemas.Query):
         yield f"{schema.unknown_message}; did you mean …?"

@@ -14,7 +14,7 @@ from support.rows import SESSION, TOKENS, count, insert_member, insert_token
 from support.statements import trigger
 
 from service.callers import Usage
-from service.http.gate import rate_limit_error
+from service.web.gate import rate_limit_error
 
 HOME = "http://localhost"
 TASK = {"title": "Write the report"}

@@ -32,7 +32,7 @@ READ = {
     "more threads": (50, {"WEB_THREADS": "40"}),
 }
 READER = """
-import json, os, resource, runpy, service.gunicorn, sys
+import json, os, resource, runpy, service.server, sys
 names = [
     "bind",
     "worker_class",
@@ -47,7 +47,7 @@ for case, (descriptors, settings) in json.load(sys.stdin).items():
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, 4096))
     os.environ.clear()
     os.environ.update(plain, **settings)
-    read = runpy.run_path(service.gunicorn.CONFIGURATION)
+    read = runpy.run_path(service.server.CONFIGURATION)
     found[case] = {name: read[name] for name in names}
 print(json.dumps(found))
 """

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 from flask import Request, Response
 
 from service.database.db import current_application, current_request, current_state
-from service.http.errors import MESSAGES, VersionMismatch, etag
-from service.http.requests import View, query_values
 from service.values.schemas import StrictSchema
+from service.web.errors import MESSAGES, VersionMismatch, etag
+from service.web.requests import View, query_values
 
 Kind = Literal["object", "versioned", "live", "list", "page"]
 

@@ -6,7 +6,7 @@ from support.rows import TOKENS, count
 from support.statements import trigger
 
 from service.database import db
-from service.http.responses import One
+from service.web.responses import One
 
 UNAVAILABLE = "The database is not available at the moment"
 CONCURRENT = "Another request changed this at the same time; try again"

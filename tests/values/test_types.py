@@ -8,7 +8,7 @@ import pytest
 from marshmallow import ValidationError
 
 from service.database.db import NotFound, found
-from service.values.fields import (
+from service.values.types import (
     EMAIL,
     Email,
     Id,

@@ -33,10 +33,10 @@ from service.database.db import (
     current_settings,
     current_state,
 )
-from service.http import cors
-from service.http.errors import http_error, invalid_field
-from service.http.requests import JSON_TYPE, View
-from service.values import fields
+from service.values import types
+from service.web import cors
+from service.web.errors import http_error, invalid_field
+from service.web.requests import JSON_TYPE, View
 
 # Requests for these paths need no credential and are not counted. The paths below /docs exist only
 # if the setting DOCS is on (openapi/page.py).
@@ -88,8 +88,8 @@ def authenticate_and_count() -> Response | None:
     usage = find_and_count(kind, token, workspace_header)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    if workspace_header is not None and not fields.UUID.fullmatch(workspace_header):
-        raise ValidationError({"Workspace-Id": [fields.Id.default_error_messages["uuid"]]})
+    if workspace_header is not None and not types.UUID.fullmatch(workspace_header):
+        raise ValidationError({"Workspace-Id": [types.Id.default_error_messages["uuid"]]})
     # The statements of this request get these three as parameters (db.row).
     state.caller = {
         "user_id": usage.user_id,
@@ -139,7 +139,7 @@ def find_and_count(kind: str, token: str | None, workspace_header: str | None) -
         hash=token_hash(token) if token else None,
         address=client_address(request.remote_addr),
         requested_workspace_id=(
-            None if workspace_header is None else fields.uuid_or_nil(workspace_header)
+            None if workspace_header is None else types.uuid_or_nil(workspace_header)
         ),
     )
     if usage.record_use:

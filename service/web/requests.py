@@ -22,10 +22,10 @@ from service.database.db import (
     current_settings,
     current_state,
 )
-from service.http.errors import UnsupportedCoding, http_error, invalid_field
-from service.values.fields import SomeOf, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
+from service.values.types import SomeOf, uuid_or_nil
+from service.web.errors import UnsupportedCoding, http_error, invalid_field
 
 View = Callable[..., Any]
 Values = dict[str, Any]

@@ -9,7 +9,7 @@ hooks below), and ``openapi/page.py`` adds the security headers of the reference
 
 from flask import Flask
 
-from service.http import access_log, cors, errors, forwarded, gate, requests
+from service.web import access_log, cors, errors, forwarded, gate, requests
 
 
 def init_app(app: Flask) -> None:

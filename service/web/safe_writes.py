@@ -17,9 +17,9 @@ from werkzeug.datastructures import ETags
 from service.database import db
 from service.database.db import current_request, current_state
 from service.database.statements import to_json
-from service.http.errors import http_error, invalid_field
-from service.http.requests import Values, View, read_bytes
-from service.http.responses import reply
+from service.web.errors import http_error, invalid_field
+from service.web.requests import Values, View, read_bytes
+from service.web.responses import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 # The form of the tags that etag() writes. Tags are compared character by character, so the tag "01"
