@@ -29,7 +29,7 @@ LONG_TIMEOUT = 1500
 # With SPEEDUPS=off the tests run without the package: this process cannot import it, and the
 # programs that tests start get the variable.
 if os.environ.get("SPEEDUPS") == "off":
-    sys.modules["speedups"] = None
+    sys.modules["service.speedups"] = None
 SPEEDUPS = Settings.read({}).uses_speedups
 # The folders in which all tests need the speedups.
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}

@@ -48,6 +48,6 @@ def choose_parts(settings: Settings) -> Parts:
     """Return the plain parts, or the faster ones if the setting SPEEDUPS is on."""
     if not settings.uses_speedups:
         return Parts()
-    from speedups import dispatch, pool
+    from service.speedups import dispatch, pool
 
     return Parts(dispatch.Application, pool.Pool)

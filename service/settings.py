@@ -292,10 +292,10 @@ class Settings:
 
     @property
     def uses_speedups(self) -> bool:
-        """True if SPEEDUPS is on and the package ``speedups`` is installed."""
+        """True if SPEEDUPS is on and the package ``service.speedups`` is installed."""
         # When Git deletes a package, it can leave a folder without code. Python finds such a folder
         # as a namespace package, which has no location.
-        found = find_spec("speedups") if self.speedups else None
+        found = find_spec("service.speedups") if self.speedups else None
         return found is not None and found.has_location
 
     @property

@@ -16,10 +16,10 @@ from flask.sessions import SessionInterface, SessionMixin
 from flask.typing import ResponseReturnValue, RouteCallable
 from werkzeug.routing import MapAdapter, Rule
 
+from service.speedups.fields import faster
+from service.speedups.requests import Request
+from service.speedups.responses import Reply
 from service.values.types import UUID
-from speedups.fields import faster
-from speedups.requests import Request
-from speedups.responses import Reply
 
 
 class NoSession(SessionInterface):

@@ -18,7 +18,7 @@ from psycopg_pool import PoolTimeout
 
 from service.database import pool
 from service.settings import Settings
-from speedups import statements
+from service.speedups import statements
 
 
 class Connection(statements.Connection):

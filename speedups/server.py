@@ -3,9 +3,9 @@
 import os
 
 from service.settings import Settings
+from service.speedups import http_server
+from service.speedups.http_server.errors import error_head
 from service.web import errors, gate
-from speedups import http_server
-from speedups.http_server.errors import error_head
 
 
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:

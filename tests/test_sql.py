@@ -174,7 +174,7 @@ def test_every_statement_named_in_python_has_a_file_and_every_file_is_named():
 # The statements that requests and workers run on the pool, by their names in the code.
 POOLED = {
     name
-    for room in ("api", "http", "webhooks")
+    for room in ("api", "web", "webhooks")
     for path in (PROJECT / "service" / room).rglob("*.py")
     for name in NAME_IN_PYTHON.findall(path.read_text(encoding="utf-8"))
     if name in STATEMENTS

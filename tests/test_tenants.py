@@ -678,7 +678,7 @@ WITHOUT_CALLER = {
     "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",
 }
 # The rooms whose code runs in a request; worker.py and what it alone uses run in a worker.
-ROOMS = "api", "http", "openapi", "webhooks"
+ROOMS = "api", "web", "openapi", "webhooks"
 
 
 @pytest.mark.nodatabase

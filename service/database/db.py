@@ -50,7 +50,7 @@ class RequestState:
         self.pool = pool
         # The time, by ``monotonic()``, at which the request was ready to run: its last byte had
         # been read, and the previous response on the connection had been sent. Without
-        # ``speedups.http_server``, the time at which Flask received the request.
+        # ``service.speedups.http_server``, the time at which Flask received the request.
         self.arrived = monotonic()
         # Parameters of every statement: ``user_id``, ``workspace_id`` and ``token_workspace_id``.
         self.caller: dict[str, object] = {}

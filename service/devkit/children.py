@@ -21,7 +21,7 @@ from service.database.statements import SQL
 from service.devkit.postgres import Postgres
 
 PACKAGE = Path(service.__file__).parent
-SPEEDUPS = PACKAGE.with_name("speedups")
+SPEEDUPS = PACKAGE / "speedups"
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 # In seconds: within STARTED the service must answer, and within ENDED a child must end.

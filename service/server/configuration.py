@@ -18,7 +18,7 @@ from typing import Any
 # master has them whenever it has read this file before.
 if "service.settings" in sys.modules:
     for module in list(sys.modules):
-        if module.partition(".")[0] in ("service", "speedups"):
+        if module.partition(".")[0] == "service":
             del sys.modules[module]
 
 from service.process import lifecycle_line
@@ -36,7 +36,7 @@ workers = settings.web_concurrency
 worker_class = "gthread"
 # macOS and BSD have no epoll.
 if settings.uses_speedups and hasattr(select, "epoll"):
-    worker_class = "speedups.server.Server"
+    worker_class = "service.speedups.server.Server"
 logger_class = "service.server.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because connections to the

@@ -10,7 +10,7 @@ from flask import Flask, Response
 from service import logs
 from service.database.db import current_request, current_state
 
-# Keys of the WSGI environ that only ``speedups.http_server`` sets. ARRIVED is the time, by
+# Keys of the WSGI environ that only ``service.speedups.http_server`` sets. ARRIVED is the time, by
 # ``monotonic()``, when the whole request had arrived and the previous response on the same
 # connection had been sent. QUEUED is how many seconds the request then waited for a thread.
 ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"

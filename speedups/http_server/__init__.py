@@ -1,9 +1,9 @@
 """A gunicorn worker whose threads get complete requests.
 
-``gunicorn -k speedups.http_server.Worker`` serves an application with it. README.md has what it
-promises, and how an application changes it.
+``gunicorn -k service.speedups.http_server.Worker`` serves an application with it. README.md has
+what it promises, and how an application changes it.
 """
 
-from speedups.http_server.gunicorn_worker import Worker
+from service.speedups.http_server.gunicorn_worker import Worker
 
 __all__ = ["Worker"]

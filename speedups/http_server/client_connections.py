@@ -11,8 +11,8 @@ from operator import itemgetter
 from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
 from threading import Lock
 
-from speedups.http_server.request_reader import RequestReader
-from speedups.http_server.response import Address
+from service.speedups.http_server.request_reader import RequestReader
+from service.speedups.http_server.response import Address
 
 # An event disarms its socket, so that only one thread gets it.
 READABLE, WRITABLE = EPOLLIN | EPOLLONESHOT, EPOLLOUT | EPOLLONESHOT

@@ -31,7 +31,7 @@ from threading import Lock, Thread
 
 from gunicorn.workers import base
 
-from speedups.http_server.client_connections import (
+from service.speedups.http_server.client_connections import (
     CLOSED,
     READABLE,
     WRITABLE,
@@ -39,10 +39,10 @@ from speedups.http_server.client_connections import (
     ClientConnections,
     State,
 )
-from speedups.http_server.errors import RequestError, error_page
-from speedups.http_server.request_reader import BLANK_LINE, RequestReader
-from speedups.http_server.response import base_environment, run
-from speedups.http_server.slots import Slots
+from service.speedups.http_server.errors import RequestError, error_page
+from service.speedups.http_server.request_reader import BLANK_LINE, RequestReader
+from service.speedups.http_server.response import base_environment, run
+from service.speedups.http_server.slots import Slots
 
 # Keys of the WSGI environ. ARRIVED: the time, by ``time.monotonic()``, at which the request had
 # been read whole and the response before it on the same connection had been sent. QUEUED: the

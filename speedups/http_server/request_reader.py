@@ -47,7 +47,7 @@ from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from speedups.http_server.errors import RequestError
+from service.speedups.http_server.errors import RequestError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

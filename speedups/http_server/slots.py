@@ -4,7 +4,7 @@ import time
 from collections import deque
 from threading import Lock
 
-from speedups.http_server.client_connections import ClientConnection
+from service.speedups.http_server.client_connections import ClientConnection
 
 
 class Slots:

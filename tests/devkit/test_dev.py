@@ -378,7 +378,7 @@ def test_dev_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(d
     def challenge():
         return running.get("/tasks", Authorization="Bearer unknown").headers["WWW-Authenticate"]
 
-    gate = copied / "service" / "http" / "gate.py"
+    gate = copied / "service" / "web" / "gate.py"
     original = gate.read_text(encoding="utf-8")
     assert challenge() == "Bearer"
     gate.write_text("this is no Python")

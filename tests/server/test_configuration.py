@@ -95,5 +95,5 @@ def test_the_deployment_page_states_the_timeouts_that_gunicorn_gets(configured):
 @pytest.mark.needs(descriptors=4096)
 @pytest.mark.speedups
 def test_the_http_server_of_the_speedups_serves_unless_speedups_are_off(configured):
-    assert configured["IPv6"]["worker_class"] == "speedups.server.Server"
+    assert configured["IPv6"]["worker_class"] == "service.speedups.server.Server"
     assert configured["without speedups"]["worker_class"] == "gthread"

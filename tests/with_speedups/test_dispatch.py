@@ -4,7 +4,7 @@ from flask.globals import app_ctx
 from support.http import Client
 from support.rows import TOKENS
 
-from speedups import dispatch
+from service.speedups import dispatch
 
 
 def test_no_blueprint_has_hooks_because_the_faster_dispatch_would_not_run_them(build):

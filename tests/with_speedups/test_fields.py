@@ -19,10 +19,10 @@ from support.derived import lists_of_objects, views_of
 from support.rows import TOKENS
 
 from service.database.statements import to_json
+from service.speedups.fields import is_plain
 from service.values.schemas import Resource, StrictSchema
 from service.values.types import Items, Text
 from service.web.requests import arguments
-from speedups.fields import is_plain
 
 VALID = {"title": "a"}
 

@@ -34,7 +34,7 @@ from service.app import create_app
 from service.database.pool import Pool, connection_options
 from service.database.statements import STATEMENTS, Connection
 from service.settings import Settings
-from speedups import dispatch, fields, pool, statements
+from service.speedups import dispatch, fields, pool, statements
 
 # The headers that differ at each request.
 VOLATILE = {"X-Request-Id", "RateLimit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}

@@ -8,9 +8,9 @@ from support.openapi_check import document
 from support.processes import RATE, Answer
 from support.project import read
 
+from service.speedups.http_server import gunicorn_worker
+from service.speedups.server import Server, error_page
 from service.web import access_log
-from speedups.http_server import gunicorn_worker
-from speedups.server import Server, error_page
 
 pytestmark = pytest.mark.nodatabase
 

@@ -11,8 +11,8 @@ import pytest
 from gunicorn.config import Config
 from support.processes import wait_until
 
-from speedups.http_server import Worker
-from speedups.http_server import gunicorn_worker as module
+from service.speedups.http_server import Worker
+from service.speedups.http_server import gunicorn_worker as module
 
 MAX_BODY = 100_000
 SECRET = "tmw_api_hush"

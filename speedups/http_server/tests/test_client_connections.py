@@ -13,7 +13,7 @@ from threading import Lock, Thread, current_thread
 import pytest
 from support.processes import receive_all, wait_until
 
-from speedups.http_server.client_connections import (
+from service.speedups.http_server.client_connections import (
     MAX_UNSENT_IN_KERNEL,
     READABLE,
     WRITABLE,
@@ -21,7 +21,7 @@ from speedups.http_server.client_connections import (
     ClientConnections,
     State,
 )
-from speedups.http_server.request_reader import RequestReader
+from service.speedups.http_server.request_reader import RequestReader
 
 READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, float("inf"))
 FLUSHING = State(WRITABLE, 30)

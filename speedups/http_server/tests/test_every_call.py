@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.processes import wait_until
 
-from speedups.http_server import Worker
-from speedups.http_server import gunicorn_worker as module
-from speedups.http_server.client_connections import CLOSED
+from service.speedups.http_server import Worker
+from service.speedups.http_server import gunicorn_worker as module
+from service.speedups.http_server.client_connections import CLOSED
 
 FILES = {str(path) for path in Path(module.__file__).parent.glob("*.py")}
 # Each call raises OSError, as if the client had gone, and one of these errors. SystemExit is not a

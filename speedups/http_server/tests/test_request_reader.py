@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speedups.http_server import request_reader
-from speedups.http_server.errors import RequestError
-from speedups.http_server.request_reader import (
+from service.speedups.http_server import request_reader
+from service.speedups.http_server.errors import RequestError
+from service.speedups.http_server.request_reader import (
     BLANK_LINES,
     FIELDS,
     HEAD,

@@ -6,7 +6,7 @@ import time
 import pytest
 from support.processes import Answer
 
-from speedups.http_server.response import Response, base_environment, run
+from service.speedups.http_server.response import Response, base_environment, run
 
 
 def written(status, headers, *parts, method="GET", reuse=True):

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from speedups.http_server.client_connections import ClientConnection, State
-from speedups.http_server.request_reader import RequestReader
-from speedups.http_server.slots import Slots
+from service.speedups.http_server.client_connections import ClientConnection, State
+from service.speedups.http_server.request_reader import RequestReader
+from service.speedups.http_server.slots import Slots
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from support.processes import Answer, receive, receive_all, wait_until
 
-from speedups.http_server import Worker
-from speedups.http_server import gunicorn_worker as module
-from speedups.http_server.gunicorn_worker import ARRIVED, QUEUED
+from service.speedups.http_server import Worker
+from service.speedups.http_server import gunicorn_worker as module
+from service.speedups.http_server.gunicorn_worker import ARRIVED, QUEUED
 
 SECRET = "tmw_api_hush"
 ACCEPTED = b"HTTP/1.1 200"
