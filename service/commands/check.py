@@ -27,6 +27,7 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = Path("/etc/systemd/system")
 PLACES = {
     "task-service": Path("/usr/local/sbin/task-service"),
+    "task-service-metrics": Path("/usr/local/sbin/task-service-metrics"),
     "10-task-service.conf": UNITS / "task-service-.service.d/10-task-service.conf",
     "journald.conf": Path("/etc/systemd/journald.conf.d/task-service.conf"),
     "nginx.conf": Path("/etc/nginx/conf.d/task-service.conf"),

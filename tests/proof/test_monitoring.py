@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support.database import open_pool
-from support.project import PROJECT, blocks, environment, read, replaced
+from support.project import PROJECT, environment, read, replaced
 
 from service.__main__ import main
 
@@ -78,16 +78,14 @@ def test_promtool_accepts_the_metrics(metrics):
     promtool("check", "metrics", text=metrics)
 
 
-def test_promtool_accepts_what_the_script_of_the_page_writes(metrics, database_url, tmp_path):
+def test_promtool_accepts_what_the_script_writes(metrics, database_url, tmp_path):
     """The addresses are those of this machine, where nothing answers."""
-    (block,) = [text for text in blocks(PAGE, "sh") if "<<'SH'" in text]
-    script = block.partition("<<'SH'\n")[2].partition("\nSH\n")[0]
     server, dump = tmp_path / "server.conf", tmp_path / "service.dump"
     server.write_text("server_name api.example.com;\n")
     dump.write_text("")
     command = f"{sys.executable} -m service"
     script = replaced(
-        script,
+        read("docs/deploy/task-service-metrics"),
         ("PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/bin\n", ""),
         ("/var/lib/prometheus/node-exporter", str(tmp_path)),
         ("/etc/nginx/task-service/server.conf", str(server)),
