@@ -629,7 +629,7 @@ def operated(deployed):
 
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
-    assert operated.output.count(HEALTHY) == 6
+    assert operated.output.count(HEALTHY) == 7
     assert "/opt/task-service/1.1.0/" in processes(operated, "task-service-web")
     assert DIFFERENT not in operated.output
 
