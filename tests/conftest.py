@@ -325,8 +325,8 @@ def copied(tmp_path):
         # Another process may be writing a *.pyc.NUMBER, which it then renames.
         ignored = shutil.ignore_patterns("*.pyc.*")
         shutil.copytree(PROJECT / name, tmp_path / name, symlinks=True, ignore=ignored)
-    shutil.copy(PROJECT / "app.py", tmp_path)
-    shutil.copy(PROJECT / "gunicorn.conf.py", tmp_path, follow_symlinks=False)
+    for name in ("app.py", "gunicorn.conf.py", "task_service_command.py"):
+        shutil.copy(PROJECT / name, tmp_path)
     return tmp_path
 
 

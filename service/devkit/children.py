@@ -92,7 +92,7 @@ class Children:
         self._start("gunicorn", *server.command(*options, app=app))
 
     def start_worker(self) -> None:
-        self._start("worker", sys.executable, "-m", "service", "worker")
+        self._start("worker", sys.executable, "-m", "task_service_command", "worker")
 
     def _start(self, name: str, *command: str) -> None:
         self.running[name] = subprocess.Popen(  # noqa: S603

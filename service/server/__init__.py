@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-# This is a path, because gunicorn reads a file again at SIGHUP but imports a module only once.
+# A link to gunicorn.conf.py, which "gunicorn app:app" reads in a checkout. It is a path, because
+# gunicorn reads a file again at SIGHUP, but imports a module only once.
 CONFIGURATION = Path(__file__).with_name("configuration.py")
 
 APP = "service.app:create_app()"

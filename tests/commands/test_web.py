@@ -15,7 +15,7 @@ from support.commands import rows
 from support.processes import children, free_port, get, serving, wait_until
 from support.project import environment
 
-from service.server import APP
+from service.server import APP, CONFIGURATION
 from service.settings import Settings
 
 COMMANDS = {
@@ -140,8 +140,7 @@ def test_a_signal_to_stop_also_ends_workers_that_are_still_starting(name, tmp_pa
     """So a restart soon after another one does not wait for gunicorn's graceful_timeout."""
     configuration = tmp_path / "configuration.py"
     configuration.write_text(
-        "from service.server.configuration import *\n"
-        "def post_fork(server, worker):\n"
+        CONFIGURATION.read_text() + "def post_fork(server, worker):\n"
         "    import pathlib, time\n"
         "    pathlib.Path('starting').touch()\n"
         "    time.sleep(60)\n"

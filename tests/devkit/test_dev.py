@@ -275,7 +275,8 @@ def test_a_signal_ends_all_processes_that_dev_started(dev, number):
 
 @proof
 @pytest.mark.parametrize(
-    ("name", "end"), [("gunicorn", "service.app:create_app()"), ("worker", "service worker")]
+    ("name", "end"),
+    [("gunicorn", "service.app:create_app()"), ("worker", "task_service_command worker")],
 )
 def test_when_one_process_ends_dev_names_it_and_ends_all_others(dev, name, end):
     running = dev()
