@@ -1,8 +1,8 @@
 """The configuration of gunicorn, for ``gunicorn app:app`` in a checkout and ``task-service web``.
 
 The latter finds it as ``service/server/configuration.py``, which is a link. Values that differ
-between deployments are environment variables (docs/settings.md). gunicorn reads this file by its
-path, at the start and at every SIGHUP.
+between deployments are environment variables (docs/operations/settings.md). gunicorn reads this
+file by its path, at the start and at every SIGHUP.
 """
 
 import ctypes

@@ -31,7 +31,11 @@ VERSIONS = {
     "testkit/pytest_task_service/README.md": r"_(?:service|double)-([0-9.]+)-py3",
 }
 # The pages whose examples install this release and upgrade it to the next patch, and their proof.
-EXAMPLES = "docs/deployment.md", "docs/operations.md", "tests/proof/test_deployment.py"
+EXAMPLES = (
+    "docs/operations/deployment.md",
+    "docs/operations/running.md",
+    "tests/proof/test_deployment.py",
+)
 DISTRIBUTIONS = ".", "testkit/task_service_double", "testkit/pytest_task_service"
 RELEASES = Path("tests/releases")
 BIN = Path(".venv/bin")

@@ -57,7 +57,8 @@ def main(tasks, seconds, rounds, names, instructions, keep):
         click.echo(count_instructions(cases, tasks=tasks or 20_000, say=tell, keep=keep))
         return
     if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
-        tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
+        page = "docs/operations/benchmark.md"
+        tell(f"autogroup is on: some statements will wait long for a CPU ({page})")
     load = os.getloadavg()[0]
     tasks = tasks or 100_000
     click.echo(measure(cases, tasks=tasks, seconds=seconds, rounds=rounds, say=tell))

@@ -38,7 +38,7 @@ from service.settings import Settings
 
 @contextmanager
 def granting(database_url):
-    """Create a role that owns nothing and has the rights from docs/operations.md.
+    """Create a role that owns nothing and has the rights from docs/operations/running.md.
 
     Yields the name of the role, and the URL with which it connects.
     """
@@ -59,7 +59,7 @@ def granted():
 
 @pytest.fixture(scope="session")
 def plain_url(database_url):
-    """Yield the URL of a role that owns nothing and has the rights from docs/operations.md."""
+    """Yield the URL of a role that owns nothing, with the rights from running.md."""
     with granting(database_url) as (role, url), psycopg.connect(database_url) as connection:
         # The command status also needs this right, which another section of the page mentions.
         connection.execute(f"GRANT pg_read_all_stats TO {role}")

@@ -8,7 +8,9 @@ MIGRATE = (
     "run the command migrate; if it has nothing to do, the schema was changed by hand: change it"
     " back"
 )
-RIGHTS = "let it own them, or GRANT it the rights: docs/operations.md, A role that owns nothing"
+RIGHTS = (
+    "let it own them, or GRANT it the rights: docs/operations/running.md, A role that owns nothing"
+)
 NO_RIGHTS = f"the user of DATABASE_URL lacks rights on its schema, tables or functions: {RIGHTS}"
 CREDENTIALS = "correct the user or the password in DATABASE_URL"
 
@@ -23,7 +25,7 @@ POOLER = (
 
 CORRUPTED = (
     "as postgres run pg_amcheck --install-missing --heapallindexed, which names what is corrupted;"
-    " REINDEX an index; for a table restore a backup: docs/operations.md, The bad night"
+    " REINDEX an index; for a table restore a backup: docs/operations/running.md, The bad night"
 )
 
 # The remedy of each SQLSTATE, or of an error without one, for which this module has a name. None is
@@ -57,7 +59,7 @@ REMEDIES = {
     "53100": "free or extend the disk of the database",
     "53300": (
         "raise max_connections, or lower WEB_CONCURRENCY or WEB_THREADS; a superuser still gets in,"
-        " and sees who holds the connections: docs/operations.md, The bad night"
+        " and sees who holds the connections: docs/operations/running.md, The bad night"
     ),
     "XX001": CORRUPTED,
     "XX002": CORRUPTED,

@@ -232,7 +232,7 @@ def test_migrate_names_the_session_that_holds_its_lock_and_gives_up_after_a_whil
 def test_the_pages_say_how_long_a_migration_waits():
     page, guide = (
         " ".join((PROJECT / name).read_text(encoding="utf-8").split())
-        for name in ("docs/operations.md", "CONTRIBUTING.md")
+        for name in ("docs/operations/running.md", "CONTRIBUTING.md")
     )
     assert f"They wait {LOCK_TIMEOUT.removesuffix('s')} s for a lock, then let the requests" in page
     assert f"and try again every {PAUSE} s." in page

@@ -148,9 +148,9 @@ def test_every_metric_that_the_operations_page_the_rules_and_the_dashboard_use_i
         *(f"task_service_request_duration_seconds_{end}" for end in ("sum", "bucket")),
         *("task_service_database_seconds_total",),
         # A block of the page adds these metrics.
-        *re.findall("task_service_[a-z_]+", pages.blocks("docs/operations.md")[2]),
+        *re.findall("task_service_[a-z_]+", pages.blocks("docs/operations/running.md")[2]),
     }
-    named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
+    named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations/running.md")))
     ruled, shown = (
         set(re.findall("task_service_[a-z_]+", pages.read(f"docs/deploy/{file}"))) for file in files
     )
@@ -168,7 +168,7 @@ def test_every_metric_that_the_operations_page_the_rules_and_the_dashboard_use_i
 def test_the_operations_page_has_the_thresholds_of_status():
     alerts = {
         metric: threshold
-        for _, source, threshold in pages.rows("docs/operations.md", "Alerts")
+        for _, source, threshold in pages.rows("docs/operations/running.md", "Alerts")
         for metric in re.findall("`task_service_([a-z_]+)`", source)
     }
     assert "above 0 for an hour" in alerts["webhooks_failing"]

@@ -27,7 +27,7 @@ def names(connection):
 
 @contextmanager
 def pooled(database_url, folder, size):
-    """Yield the URL of the database through PgBouncer, configured as in docs/scaling.md."""
+    """Yield a URL through PgBouncer, configured as in docs/operations/scaling.md."""
     with psycopg.connect(database_url) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()
     # PgBouncer runs as this user, who can reach the socket of PostgreSQL.

@@ -1,4 +1,4 @@
-"""The configurations of docs/deploy/cluster and docs/scaling.md, with addresses of this machine in them."""
+"""The configurations of docs/deploy/cluster and scaling.md, with addresses of this machine."""
 
 import re
 from itertools import cycle
@@ -13,7 +13,7 @@ def configuration(name):
     """Return a file of the folder or, if it has no such file, a block of the page."""
     if (path := PROJECT / "docs/deploy/cluster" / name).exists():
         return path.read_text(encoding="utf-8")
-    text = (PROJECT / "docs/scaling.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs/operations/scaling.md").read_text(encoding="utf-8")
     (found,) = re.findall(rf"<!-- file: {re.escape(name)} -->\n```\w*\n(.*?)```", text, re.DOTALL)
     return found
 

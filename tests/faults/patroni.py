@@ -1,4 +1,4 @@
-"""Three machines with PostgreSQL, Patroni and etcd, set up with the files of docs/scaling.md."""
+"""Three machines with PostgreSQL, Patroni and etcd, set up as docs/operations/scaling.md says."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Node:
         self.units = []
 
     def file(self, name):
-        """Return a file of docs/scaling.md, which is for db1, as this machine needs it."""
+        """Return a file of the page, which is for db1, as this machine needs it."""
         text = self.cluster.addressed(configuration(name))
         own = re.compile(r"^(?!ETCD_INITIAL_CLUSTER=|  hosts:).*$", re.MULTILINE)
         first = f"{self.cluster.network.prefix}21"

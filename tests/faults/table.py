@@ -1,4 +1,4 @@
-"""The table of all scenarios, which is printed at the end of a run. docs/faults.md shows one."""
+"""The table of all scenarios, printed at the end of a run. docs/operations/faults.md shows one."""
 
 import operator
 from dataclasses import dataclass, field

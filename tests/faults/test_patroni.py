@@ -94,7 +94,8 @@ class Stage:
     def _pgbouncer(self, folder, haproxy):
         """Start PgBouncer in front of HAProxy; give the role the settings that PgBouncer needs."""
         with self.connect() as connection:
-            for line in re.findall(r"(?m)^ +(ALTER ROLE service SET .*)$", read("docs/scaling.md")):
+            page = read("docs/operations/scaling.md")
+            for line in re.findall(r"(?m)^ +(ALTER ROLE service SET .*)$", page):
                 connection.execute(line)
         (folder / "userlist.txt").write_text('"service" "PASSWORD"\n')
         text = replaced(

@@ -1,4 +1,4 @@
-"""The blocks of docs/deployment.md and docs/operations.md, run on each Debian with systemd."""
+"""The blocks of deployment.md and running.md, run on each Debian with systemd."""
 
 import json
 import re
@@ -35,7 +35,7 @@ SUBSCRIBE = (
     " key_fingerprint) SELECT id, 'http://127.0.0.1:9000/', repeat('0', 16) FROM workspaces"
     " WHERE slug = 'umbrella' RETURNING id\""
 )
-# MISTAKE replaces the line TARGET of docs/operations.md: before the block that restores the state
+# MISTAKE replaces the line TARGET of running.md: before the block that restores the state
 # of a certain second, a workspace is deleted by mistake.
 TARGET = "target='2026-11-22 14:03:11+00'\n"
 MISTAKE = """
@@ -117,8 +117,8 @@ def debian(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def deployed(debian):
-    """Run all blocks of docs/deployment.md; the machine's ``output`` is what they printed."""
-    debian.output = debian.run("".join(blocks("docs/deployment.md")))
+    """Run all blocks of deployment.md; the machine's ``output`` is what they printed."""
+    debian.output = debian.run("".join(blocks("docs/operations/deployment.md")))
     return debian
 
 
@@ -145,7 +145,7 @@ def test_the_deployment_page_turns_a_bare_debian_into_a_service_that_answers_ove
 def test_the_deployment_page_names_the_versions_that_this_debian_has(deployed):
     """The blocks of the page find the version themselves, so only the text has to be right."""
     release = deployed.release
-    text = " ".join(read("docs/deployment.md").split())
+    text = " ".join(read("docs/operations/deployment.md").split())
     nginx = deployed.run("nginx -v 2>&1").strip().rpartition("/")[2].rpartition(".")[0]
     named = f"Debian {release.number} (PostgreSQL {release.postgres}, nginx {nginx}, Python"
     assert f"{named} {release.python})" in text
@@ -160,7 +160,7 @@ def test_after_an_upgrade_of_debian_one_command_moves_the_site_to_the_new_direct
     """The nginx of Debian 13 then reads the files that `install` wrote on Debian 12."""
     if deployed.release.codename == "bookworm":
         pytest.skip("the nginx of Debian 12 knows only the old parameter")
-    (command,) = re.findall(r"`(sed -i [^`]+ http2[^`]+)`", read("docs/deployment.md"))
+    (command,) = re.findall(r"`(sed -i [^`]+ http2[^`]+)`", read("docs/operations/deployment.md"))
     files = "/etc/nginx/task-service/server.conf /etc/nginx/conf.d/other-names.conf"
     deployed.run(f"sed -i 's/^http2 on;/# On nginx 1.25.1 x/; s/ ssl\\b/ ssl http2/' {files}")
     assert "deprecated" in deployed.run("nginx -q -t 2>&1")
@@ -430,7 +430,7 @@ def test_a_command_names_a_missing_file_of_settings(deployed):
 
 def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
     listed = deployed.run("tar -tzf dist/*.tar.gz").splitlines()
-    named = re.findall(r"`((?:docs/)?[A-Za-z]+\.md)`", PROJECT.joinpath("README.md").read_text())
+    named = re.findall(r"`((?:docs/)?[A-Za-z/-]+\.md)`", PROJECT.joinpath("README.md").read_text())
     existing = {name for name in named if PROJECT.joinpath(name).exists()}
     assert existing - {name.partition("/")[2] for name in listed} == set()
 
@@ -601,7 +601,7 @@ def test_changed_code_takes_effect_after_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """Run all blocks of docs/operations.md on the machine, with a release 1.1.1 to upgrade to.
+    """Run all blocks of running.md on the machine, with a release 1.1.1 to upgrade to.
 
     Before the blocks, the test inserts a webhook, because some blocks rotate the secrets of all
     webhooks. The two releases have different systemd units.
@@ -615,7 +615,7 @@ def operated(deployed):
         "echo '# 1.1.1' >>docs/deploy/task-service-web.service\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
-    script = "".join(blocks("docs/operations.md"))
+    script = "".join(blocks("docs/operations/running.md"))
     replacements = (
         (TARGET, MISTAKE),
         (TAKE_BACK, f"rows 5433 >/tmp/copy\n{TAKE_BACK}"),
@@ -660,7 +660,7 @@ def test_the_block_for_an_export_writes_a_file_that_load_can_read(operated):
 def test_a_stopped_service_stays_stopped_when_a_client_connects_and_nginx_logs_why(operated):
     """While the socket unit runs, a client would start the service again.
 
-    docs/operations.md quotes the message in the log.
+    docs/operations/running.md quotes the message in the log.
     """
     operated.run("systemctl stop task-service-web.socket task-service-web")
     # Each attempt to start the service starts the socket. By default, systemd allows five starts

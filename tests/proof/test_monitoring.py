@@ -13,7 +13,7 @@ from support.project import PROJECT, environment, read, replaced
 from service.__main__ import main
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("promtool")]
-RULES, PAGE = "docs/deploy/prometheus-rules.yml", "docs/operations.md"
+RULES, PAGE = "docs/deploy/prometheus-rules.yml", "docs/operations/running.md"
 (GROUP,) = yaml.safe_load(read(RULES))["groups"]
 ALERTS = {rule["alert"]: rule for rule in GROUP["rules"] if "alert" in rule}
 FAILED = 'requests_total{route="/api/tasks",status="500"}'
@@ -194,7 +194,7 @@ def once(bad, good, samples=1):
 
 
 # What the file of metrics shows during ordinary events. A restart or a rollback takes at most 8 s,
-# an upgrade with its dump 45 s, and a failover 36 s (docs/faults.md and the tests of deployment).
+# an upgrade with its dump 45 s, and a failover 36 s (faults.md and the tests of deployment).
 # The file is written once a minute.
 ORDINARY = {
     "restart": {

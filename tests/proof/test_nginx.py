@@ -157,7 +157,7 @@ def hold_error(raw, status):
 def test_the_site_for_http_01_serves_challenges_and_redirects_all_else_to_https(readable):
     port = free_port()
     site = replaced(
-        *blocks("docs/deployment.md", language="nginx"),
+        *blocks("docs/operations/deployment.md", language="nginx"),
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("listen [::]:80;", f"listen [::1]:{port};"),
         ("/var/www/html", str(readable)),

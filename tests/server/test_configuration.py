@@ -86,7 +86,7 @@ def test_a_process_takes_clients_for_half_its_descriptors_500_at_most_and_more_t
 @pytest.mark.nodatabase
 @pytest.mark.needs(descriptors=4096)
 def test_the_deployment_page_states_the_timeouts_that_gunicorn_gets(configured):
-    found, text = configured["IPv6"], " ".join(read("docs/deployment.md").split())
+    found, text = configured["IPv6"], " ".join(read("docs/operations/deployment.md").split())
     assert f"closes idle connections after {found['keepalive']} s" in text
     assert f"waits at most {found['graceful_timeout']} s for requests that run" in text
 

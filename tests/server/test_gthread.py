@@ -1,4 +1,4 @@
-"""What differs without the speedups: docs/settings.md lists it for clients and operators."""
+"""What differs without the speedups, which docs/operations/settings.md lists."""
 
 import json
 

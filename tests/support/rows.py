@@ -68,8 +68,8 @@ def count(connection, table, where="true"):
 
 
 def grants(database, role):
-    """Return the SQL that gives a role the rights of docs/operations.md and revokes all others."""
-    (block,) = blocks("docs/operations.md", "sql")
+    """Return the SQL that gives a role the rights of running.md and revokes all others."""
+    (block,) = blocks("docs/operations/running.md", "sql")
     return (
         f"REVOKE ALL ON DATABASE {database} FROM PUBLIC;"
         "REVOKE ALL ON SCHEMA public FROM PUBLIC;"

@@ -62,7 +62,7 @@ def test_the_pages_state_the_limits_of_the_http_server():
     healthz = Server.TAKE_URGENT + 0.5
     pages = {
         "service/openapi/errors.md": [f"took more than {Server.READ:g} s"],
-        "docs/deployment.md": [
+        "docs/operations/deployment.md": [
             f"closed after {Server.READ:g} s",
             f"takes it within {Server.TAKE:g} s",
             f"`/healthz` overtakes the others, and is answered within {healthz:g} s",
