@@ -8,7 +8,7 @@ and on ``Schema._hooks``, which marshmallow does not document.
 """
 
 from collections.abc import Callable
-from functools import cache, lru_cache, wraps
+from functools import cache, lru_cache
 from typing import Any
 
 from marshmallow import Schema, ValidationError, missing
@@ -16,7 +16,8 @@ from marshmallow import Schema, ValidationError, missing
 from service.database.db import current_request
 from service.values.schemas import Query, Resource
 from service.values.types import Converter, Items, SomeOf
-from service.web.requests import View, parse_query, read_object
+from service.web.operation import View, operation_of
+from service.web.requests import parse_query, read_object
 
 Values = dict[str, Any]
 
@@ -91,18 +92,14 @@ class Loader:
 @cache
 def faster(view: View) -> View:
     """Return the view with a faster reader of its arguments, if it has a reader of the service."""
-    schema = view.__dict__.get("arguments")
-    inner = getattr(view, "__wrapped__", None)
-    # A decorator above ``arguments`` hands its attributes on; below it, there are none.
-    if schema is None or inner is None or "arguments" in inner.__dict__:
+    operation = operation_of(view)
+    inner: View = getattr(view, "__wrapped__", view)
+    # A decorator above ``operation`` hands the attribute on, and must still run.
+    if operation is None or operation.arguments is None or operation_of(inner):
         return view
+    schema = operation.arguments
     read = cached_query(schema) if isinstance(schema, Query) else body(schema)
-
-    @wraps(view)
-    def wrapper(**variables: object) -> object:
-        return inner(read(), **variables)
-
-    return wrapper
+    return operation(inner, read)
 
 
 def body(schema: Schema) -> Callable[[], Values]:

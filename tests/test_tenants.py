@@ -108,7 +108,7 @@ def prober(request, app, connection, cast, acme, unlimited, view):
         client = former_member(app, connection, cast)
         return Prober(client, acme.ids(), acme.ids(), acme.delete)
     token = Client(app, f"tmw_api_charlie_{WORD}")
-    if request.param == "stranger" and view.session_only:
+    if request.param == "stranger" and view.operation.session_only:
         token = session(app, "charlie")
     elif request.param != "stranger":
         token = token_of_globex(app, connection, cast)
@@ -131,7 +131,7 @@ def queries(view, acme, owner, ids):
 
     A filter that takes an id has the values ``ids``.
     """
-    assert not view.variables or not filters(view.arguments) or view.documented.kind == "page"
+    assert not view.variables or not filters(view.arguments) or view.operation.kind == "page"
     found = []
     cursor = acme.cursor()
     for field in (None, *filters(view.arguments)):
@@ -140,12 +140,12 @@ def queries(view, acme, owner, ids):
         for value in values:
             query = {key(field): value} if field else {}
             found.append(query)
-            if view.documented.kind == "page" and not view.variables:
+            if view.operation.kind == "page" and not view.variables:
                 page = owner.get(view.path(), query_string={**query, "limit": 1}).get_json()
                 shown += len(page["data"])
                 if page["nextCursor"]:
                     found.append({**query, "cursor": page["nextCursor"]})
-        needed = field and view.documented.kind == "page" and not view.variables
+        needed = field and view.operation.kind == "page" and not view.variables
         assert shown or not needed, (
             f"{TABLE}: {view.name}?{key(field)}= finds no row of the world; add one"
         )
@@ -371,7 +371,7 @@ def test_a_read_with_if_match_succeeds_only_if_the_header_names_the_current_vers
         for method in ("GET", "HEAD"):
             response = owner.send(method, path, headers={"If-Match": tag, **known})
             # The members of a live object change without a new version.
-            assert response.status_code == (200 if view.documented.kind == "live" else 304)
+            assert response.status_code == (200 if view.operation.kind == "live" else 304)
 
 
 @by_name(views_of("POST", kinds=("versioned", "live")))
@@ -508,10 +508,10 @@ def test_a_user_who_has_left_their_only_workspace_can_read_and_write_nothing(
     before = acme.everything()
     empty = {"page": {"data": [], "nextCursor": None}, "list": []}
     for view in READS:
-        if view.documented.kind in empty and not view.variables:
+        if view.operation.kind in empty and not view.variables:
             response = bob.get(view.path())
             if response.status_code == 200:
-                assert response.get_json() == empty[view.documented.kind], view.name
+                assert response.get_json() == empty[view.operation.kind], view.name
     times = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-01-01T01:00:00Z"}
     error_message(bob.post("/tasks", {"title": "New"}), 409)
     error_message(bob.post("/meetings", {"title": "New", **times}), 409)
@@ -521,7 +521,7 @@ def test_a_user_who_has_left_their_only_workspace_can_read_and_write_nothing(
 # Repeats
 
 
-@by_name([view for view in WRITES if view.idempotent])
+@by_name([view for view in WRITES if view.operation.idempotent])
 def test_a_user_gets_the_first_response_to_a_repeat_in_any_role_until_the_membership_ends(
     silent_app, acme, connection, cast, insert_into, unlimited, view
 ):

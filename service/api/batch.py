@@ -32,9 +32,10 @@ from service.web.errors import (
     http_error,
     invalid_fields,
 )
-from service.web.requests import Values, arguments
-from service.web.responses import Changed, Created, reply, response
-from service.web.safe_writes import ANY_VERSION, idempotent, only
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Changed, Created, reply
+from service.web.safe_writes import ANY_VERSION, only
 
 MAX_ITEMS = 100
 VERSION = "Only if the task has this version; by default, any version"
@@ -149,9 +150,7 @@ class Refused(Exception):
 
 
 @batch.post("/tasks/batch")
-@arguments(TaskBatch())
-@idempotent
-@response(TaskBatchResult, kind="object", also=(412,))
+@operation(TaskBatch(), TaskBatchResult, kind="object", also=(412,), idempotent="workspace")
 def change_tasks(batch: Values) -> Response:
     """Create, change and delete up to 100 tasks: all of them, or none
 

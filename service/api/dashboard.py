@@ -5,8 +5,9 @@ from flask import Blueprint, Response
 from service.api.tasks import PRIORITIES, STATUSES
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Body, reply, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, reply
 
 dashboard = Blueprint("dashboard", __name__)
 
@@ -68,8 +69,7 @@ class StatsFilter(schemas.Query):
 
 
 @dashboard.get("/dashboard/stats")
-@arguments(StatsFilter())
-@response(DashboardStats, kind="object")
+@operation(StatsFilter(), DashboardStats, kind="object")
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 

@@ -6,9 +6,9 @@ from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Body, One, Page, reply, reply_page, response
-from service.web.safe_writes import idempotent
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, One, Page, reply, reply_page
 from service.webhooks.rows import Redelivered
 
 STATES = "waiting", "delivered", "failed"
@@ -76,8 +76,7 @@ def reply_delivery(delivery: Body | Redelivered | None) -> Response:
 
 
 @deliveries.get("/webhooks/<id:id>/deliveries")
-@arguments(DeliveryFilter())
-@response(Delivery, kind="page", also=(403,))
+@operation(DeliveryFilter(), Delivery, kind="page", also=(403,))
 def list_deliveries(query: Values, id: str) -> Response:
     """List the deliveries of a webhook with their attempts, newest first
 
@@ -90,7 +89,7 @@ def list_deliveries(query: Values, id: str) -> Response:
 
 
 @deliveries.get("/webhooks/<id:id>/deliveries/<id:delivery>")
-@response(DeliveryDetails, kind="object", also=(403,))
+@operation(response=DeliveryDetails, kind="object", also=(403,))
 def get_delivery(id: str, delivery: str) -> Response:
     """Return a delivery with its body
 
@@ -100,8 +99,7 @@ def get_delivery(id: str, delivery: str) -> Response:
 
 
 @deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
-@idempotent
-@response(Delivery, kind="object")
+@operation(response=Delivery, kind="object", idempotent="workspace")
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes
 

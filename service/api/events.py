@@ -9,8 +9,9 @@ from service.api.event_types import EVENT_TYPES
 from service.database import db
 from service.values import schemas, types
 from service.web.errors import http_error
-from service.web.requests import Values, arguments
-from service.web.responses import Body, reply, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, reply
 
 NEXT = "The cursor for the next request, even if the page is empty"
 AFTER = (
@@ -69,8 +70,7 @@ class Settled(NamedTuple):
 
 
 @events.get("/events")
-@arguments(EventFilter())
-@response(EventPage, kind="object", also=(409, 410))
+@operation(EventFilter(), EventPage, kind="object", also=(409, 410))
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 

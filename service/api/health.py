@@ -11,7 +11,8 @@ from service.database.pool import OldServer, WrongEncoding
 from service.database.statements import UnusableObject, migrations, schema_objects, to_json
 from service.values import schemas, types
 from service.web.errors import http_error
-from service.web.responses import reply, response
+from service.web.operation import operation
+from service.web.responses import reply
 
 health = Blueprint("health", __name__)
 
@@ -46,7 +47,7 @@ class Health(schemas.Resource):
 
 
 @health.get("/")
-@response(ServiceIndex, kind="object")
+@operation(response=ServiceIndex, kind="object")
 def get_index() -> Response:
     """Return the paths that need no credential
 
@@ -58,7 +59,7 @@ def get_index() -> Response:
 
 
 @health.get("/healthz")
-@response(Health, kind="object", also=(503,))
+@operation(response=Health, kind="object", also=(503,))
 def check_health() -> Response:
     """Return 200 if the service can serve requests, and 503 if it cannot
 

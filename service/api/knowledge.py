@@ -4,8 +4,9 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Page, reply_page, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Page, reply_page
 
 knowledge = Blueprint("knowledge", __name__)
 
@@ -35,8 +36,7 @@ class KnowledgeFilter(schemas.PageQuery):
 
 
 @knowledge.get("/knowledge")
-@arguments(KnowledgeFilter())
-@response(Knowledge, kind="page")
+@operation(KnowledgeFilter(), Knowledge, kind="page")
 def list_knowledge(query: Values) -> Response:
     """List or search the knowledge entries of the active workspace
 

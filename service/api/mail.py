@@ -4,8 +4,9 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Page, reply_page, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Page, reply_page
 
 mail = Blueprint("mail", __name__)
 
@@ -33,8 +34,7 @@ class MailFilter(schemas.PageQuery):
 
 
 @mail.get("/mail")
-@arguments(MailFilter())
-@response(Mail, kind="page")
+@operation(MailFilter(), Mail, kind="page")
 def list_mail(query: Values) -> Response:
     """List your mail in the active workspace, newest first
 

@@ -10,10 +10,9 @@ from service.database import db
 from service.database.db import current_state
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field
-from service.web.gate import ignores_workspace_header
-from service.web.requests import Values, arguments
-from service.web.responses import Body, reply, response
-from service.web.safe_writes import idempotent_of_user
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, reply
 
 ACTIVE = "The id of the workspace to activate; must be one of your workspaces"
 
@@ -87,8 +86,7 @@ class ChangedMe(NamedTuple):
 
 
 @me.get("/me")
-@ignores_workspace_header
-@response(Me, kind="object")
+@operation(response=Me, kind="object", ignores_workspace_header=True)
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
 
@@ -100,10 +98,7 @@ def get_me() -> Response:
 
 
 @me.patch("/me")
-@ignores_workspace_header
-@arguments(Me(partial=True))
-@idempotent_of_user
-@response(Me, kind="object")
+@operation(Me(partial=True), Me, kind="object", idempotent="user", ignores_workspace_header=True)
 def update_me(changes: Values) -> Response:
     """Choose your active workspace, or change your name
 

@@ -9,7 +9,8 @@ from service.database import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import invalid_field
-from service.web.requests import Values, arguments
+from service.web.operation import operation
+from service.web.requests import Values
 from service.web.responses import (
     BoundedPage,
     Changed,
@@ -20,9 +21,8 @@ from service.web.responses import (
     reply_one,
     reply_page,
     require_match,
-    response,
 )
-from service.web.safe_writes import expected_versions, idempotent
+from service.web.safe_writes import expected_versions
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -104,8 +104,7 @@ class MeetingFilter(schemas.PageQuery):
 
 
 @meetings.get("/meetings")
-@arguments(MeetingFilter())
-@response(Meeting, kind="page")
+@operation(MeetingFilter(), Meeting, kind="page")
 def list_meetings(query: Values) -> Response:
     """List meetings of all your workspaces, or of one
 
@@ -120,9 +119,7 @@ def list_meetings(query: Values) -> Response:
 
 
 @meetings.post("/meetings")
-@arguments(Meeting())
-@idempotent
-@response(MeetingDetails, 201)
+@operation(Meeting(), MeetingDetails, 201, idempotent="workspace")
 def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
 
@@ -135,7 +132,7 @@ def create_meeting(meeting: Values) -> Response:
 
 
 @meetings.get("/meetings/<id:id>")
-@response(MeetingDetails)
+@operation(response=MeetingDetails)
 def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
@@ -147,9 +144,7 @@ def get_meeting(id: str) -> Response:
 
 
 @meetings.patch("/meetings/<id:id>")
-@arguments(MeetingDetails(partial=True, dump_only=["id"]))
-@idempotent
-@response(MeetingDetails)
+@operation(MeetingDetails(partial=True, dump_only=["id"]), MeetingDetails, idempotent="workspace")
 def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears a field (RFC 7396)
 
@@ -175,8 +170,7 @@ class DeletedMeeting(NamedTuple):
 
 
 @meetings.delete("/meetings/<id:id>")
-@idempotent
-@response(status=204)
+@operation(status=204, idempotent="workspace")
 def delete_meeting(id: str) -> Response:
     """Delete a meeting permanently
 

@@ -8,9 +8,9 @@ from service.database.statements import IdRow
 from service.members import AddedMember, ChangedMember
 from service.values import schemas, types
 from service.web.errors import http_error
-from service.web.requests import Values, arguments
-from service.web.responses import Body, headers_of_created, reply, response
-from service.web.safe_writes import idempotent_in_path
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, headers_of_created, reply
 
 members = Blueprint("members", __name__)
 
@@ -62,7 +62,7 @@ class NewMember(Member):
 
 
 @members.get("/workspaces/<id:id>/members")
-@response(Member, kind="list")
+@operation(response=Member, kind="list")
 def list_members(id: str) -> Response:
     """List all members of a workspace with their roles
 
@@ -73,9 +73,7 @@ def list_members(id: str) -> Response:
 
 
 @members.post("/workspaces/<id:id>/members")
-@arguments(NewMember())
-@idempotent_in_path
-@response(Member, 201, kind="object")
+@operation(NewMember(), Member, 201, kind="object", idempotent="path")
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
 
@@ -106,7 +104,7 @@ def add_member(member: Values, id: str) -> Response:
 
 
 @members.get("/workspaces/<id:id>/members/<id:member>")
-@response(Person, kind="object")
+@operation(response=Person, kind="object")
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
@@ -118,9 +116,7 @@ def get_member(id: str, member: str) -> Response:
 
 
 @members.patch("/workspaces/<id:id>/members/<id:member>")
-@arguments(Member(partial=True))
-@idempotent_in_path
-@response(Member, kind="object")
+@operation(Member(partial=True), Member, kind="object", idempotent="path")
 def update_member(changes: Values, id: str, member: str) -> Response:
     """Change the role of a member; owners and admins only
 
@@ -133,8 +129,7 @@ def update_member(changes: Values, id: str, member: str) -> Response:
 
 
 @members.delete("/workspaces/<id:id>/members/<id:member>")
-@idempotent_in_path
-@response(status=204, kind="object")
+@operation(status=204, kind="object", idempotent="path")
 def remove_member(id: str, member: str) -> Response:
     """Remove a member from a workspace, or leave it yourself
 

@@ -1,6 +1,6 @@
 """Sessions, which a login page creates with the operator's key."""
 
-from functools import partial, wraps
+from functools import partial
 
 from flask import Blueprint, Response
 
@@ -11,9 +11,9 @@ from service.database.db import current_request, current_state
 from service.database.statements import IdRow
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field
-from service.web.requests import Values, View, arguments
-from service.web.responses import reply_secret, response
-from service.web.safe_writes import idempotent_of_user
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import reply_secret
 
 EXPIRES = f"When the session expires; by default in {SESSION_DAYS} days"
 NAME = (
@@ -39,26 +39,18 @@ class Session(schemas.Resource):
     )
 
 
-def as_user(view: View) -> View:
-    """Run the decorated view as the user whom the body names; raise 404 if there is none."""
-
-    @wraps(view)
-    def wrapper(session: Values) -> object:
-        user = db.row_or_none(IdRow, "sessions/find_user", email=session["email"])
-        if user is None:
-            raise http_error("not_found", resource="User")
-        current_state().caller["user_id"] = user.id
-        return view(session)
-
-    wrapper.__dict__["by_login_key"] = True
-    return wrapper
+def become_user(session: Values) -> None:
+    """Let the request act as the user whom the body names; raise 404 if there is none."""
+    user = db.row_or_none(IdRow, "sessions/find_user", email=session["email"])
+    if user is None:
+        raise http_error("not_found", resource="User")
+    current_state().caller["user_id"] = user.id
 
 
 @sessions.post("/session")
-@arguments(Session())
-@as_user
-@idempotent_of_user
-@response(Session, 201, kind="object")
+@operation(
+    Session(), Session, 201, kind="object", idempotent="user", before=become_user, by_login_key=True
+)
 def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page
 

@@ -4,8 +4,9 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Page, reply_page, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Page, reply_page
 
 KIND: types.Described = {
     "description": "What the AI suggests",
@@ -38,8 +39,7 @@ class Suggestion(schemas.Resource):
 
 
 @suggestions.get("/ai/suggestions")
-@arguments(schemas.PageQuery())
-@response(Suggestion, kind="page")
+@operation(schemas.PageQuery(), Suggestion, kind="page")
 def list_suggestions(query: Values) -> Response:
     """List the pending suggestions of the active workspace, newest first
 

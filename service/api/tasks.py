@@ -1,9 +1,7 @@
 """Tasks and their subtasks.
 
-Views have these decorators. ``@arguments`` loads the query or the body with the schema.
-``@idempotent`` runs the view in a transaction if the client has sent an ``Idempotency-Key``.
-``@response`` only documents the response, because PostgreSQL writes its JSON, with the function
-``task_json`` of sql/schema.
+``@operation`` says what a view takes and returns; ``service/web/operation.py`` explains it.
+PostgreSQL writes the JSON of responses, with the function ``task_json``.
 """
 
 from typing import NamedTuple
@@ -16,7 +14,8 @@ from service.database import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field
-from service.web.requests import Values, arguments
+from service.web.operation import operation
+from service.web.requests import Values
 from service.web.responses import (
     Changed,
     Created,
@@ -27,9 +26,8 @@ from service.web.responses import (
     reply_one,
     reply_page,
     require_match,
-    response,
 )
-from service.web.safe_writes import expected_versions, idempotent
+from service.web.safe_writes import expected_versions
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
@@ -164,8 +162,7 @@ FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 
 
 @tasks.get("/tasks")
-@arguments(TaskFilter())
-@response(Task, kind="page")
+@operation(TaskFilter(), Task, kind="page")
 def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first or in another order
 
@@ -226,9 +223,7 @@ def delete(id: str, versions: str) -> Deleted:
 
 
 @tasks.post("/tasks")
-@arguments(Task())
-@idempotent
-@response(Task, 201)
+@operation(Task(), Task, 201, idempotent="workspace")
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
@@ -242,7 +237,7 @@ def create_task(task: Values) -> Response:
 
 
 @tasks.get("/tasks/<id:id>")
-@response(Task)
+@operation(response=Task)
 def get_task(id: str) -> Response:
     """Return a task
 
@@ -252,9 +247,7 @@ def get_task(id: str) -> Response:
 
 
 @tasks.patch("/tasks/<id:id>")
-@arguments(Task(partial=True, dump_only=["id"]))
-@idempotent
-@response(Task)
+@operation(Task(partial=True, dump_only=["id"]), Task, idempotent="workspace")
 def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears a field (RFC 7396)
 
@@ -269,8 +262,7 @@ def update_task(changes: Values, id: str) -> Response:
 
 
 @tasks.delete("/tasks/<id:id>")
-@idempotent
-@response(status=204)
+@operation(status=204, idempotent="workspace")
 def delete_task(id: str) -> Response:
     """Delete a task and its subtasks permanently
 

@@ -11,10 +11,9 @@ from service.database.db import current_state
 from service.database.statements import IdRow
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field
-from service.web.gate import ignores_workspace_header, session_only
-from service.web.requests import Values, arguments
-from service.web.responses import Body, headers_of_created, reply, reply_secret, response
-from service.web.safe_writes import idempotent_of_user
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, headers_of_created, reply, reply_secret
 
 # Removes the cookie. Name and path must be the same as in docs/sign-in.md, which tells login pages
 # how to set the cookie: a browser replaces only a cookie with the same name and path.
@@ -71,9 +70,13 @@ class CreatedToken(NamedTuple):
 
 
 @tokens.get("/tokens")
-@ignores_workspace_header
-@session_only("token_for_tokens")
-@response(Token, kind="list", also=(403,))
+@operation(
+    response=Token,
+    kind="list",
+    also=(403,),
+    session_only="token_for_tokens",
+    ignores_workspace_header=True,
+)
 def list_tokens() -> Response:
     """List your API tokens that are neither revoked nor expired, newest first
 
@@ -84,10 +87,9 @@ def list_tokens() -> Response:
 
 
 @tokens.post("/tokens")
-@session_only("token_for_tokens")
-@arguments(NewToken())
-@idempotent_of_user
-@response(NewToken, 201, kind="object")
+@operation(
+    NewToken(), NewToken, 201, kind="object", idempotent="user", session_only="token_for_tokens"
+)
 def create_token(token: Values) -> Response:
     """Create an API token for yourself; the response shows it once
 
@@ -120,10 +122,13 @@ def create_token(token: Values) -> Response:
 
 
 @tokens.delete("/tokens/<id:id>")
-@ignores_workspace_header
-@session_only("token_for_tokens")
-@idempotent_of_user
-@response(status=204, kind="object")
+@operation(
+    status=204,
+    kind="object",
+    idempotent="user",
+    session_only="token_for_tokens",
+    ignores_workspace_header=True,
+)
 def revoke_token(id: str) -> Response:
     """Revoke one of your API tokens immediately
 
@@ -134,9 +139,9 @@ def revoke_token(id: str) -> Response:
 
 
 @tokens.delete("/session")
-@ignores_workspace_header
-@session_only("token_for_session")
-@response(status=204, kind="object")
+@operation(
+    status=204, kind="object", session_only="token_for_session", ignores_workspace_header=True
+)
 def end_session() -> Response:
     """End the session of this request and remove its cookie
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from time import monotonic
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ from service.database.statements import Row
 from service.settings import InvalidSetting
 from service.values import types
 from service.web.errors import http_error
-from service.web.requests import Values, View
-from service.web.safe_writes import idempotent
+from service.web.requests import Values
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 
@@ -85,7 +83,7 @@ def outbound_call() -> Iterator[None]:
 
 
 @contextmanager
-def with_signing_key() -> Iterator[None]:
+def signing() -> Iterator[None]:
     """Turn a missing key in WEBHOOK_KEY into a 503, and log which key is missing."""
     try:
         yield
@@ -94,39 +92,24 @@ def with_signing_key() -> Iterator[None]:
         raise http_error("no_webhook_key", RETRY_AFTER) from None
 
 
-def checks_url(view: View) -> View:
-    """Like ``idempotent``, but check a new URL first.
+def fault_of_url(values: Values, id: str | None = None) -> Exception | None:
+    """Check a new URL; return the error if the caller may not send events to it.
 
-    The check runs before the transaction, so that no connection waits for DNS. If the check fails,
-    its error is raised inside the transaction, so that a repeated request still gets its stored
-    response.
+    As ``Operation.before`` this runs before the transaction, so that no connection waits for DNS.
+    ``id`` is the id of the webhook that gets the URL, or None for a new webhook.
     """
-
-    @wraps(view)
-    def wrapper(values: Values, **variables: str) -> object:
-        failure = None
+    try:
         if "url" in values:
-            try:
-                check_url(values["url"], **variables)
-            except (HTTPException, ValidationError, db.NotFound) as error:
-                failure = error
-
-        def unless_failed(values: Values, **variables: str) -> object:
-            if failure:
-                raise failure
-            return view(values, **variables)
-
-        return idempotent(unless_failed)(values, **variables)
-
-    wrapper.__dict__["idempotent"] = True
-    return wrapper
+            check_url(values["url"], id)
+    except (HTTPException, ValidationError, db.NotFound) as error:
+        return error
+    return None
 
 
-def check_url(url: str, id: str | None = None) -> None:
-    """Raise an error unless the caller may send events to ``url``.
+def check_url(url: str, id: str | None) -> None:
+    """Raise an error unless the caller may send events to ``url``; a webhook may keep its URL.
 
-    ``id`` is the id of the webhook that gets the URL, or None for a new webhook. A webhook may
-    always keep its URL. During the look-up, the request has no connection to the database.
+    During the look-up, the request has no connection to the database.
     """
     member = role_or_none(id)
     if member and member.url == url:

@@ -4,18 +4,19 @@ from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import (
-    checks_url,
+    fault_of_url,
     outbound_call,
     require_webhook,
     role_or_none,
-    with_signing_key,
+    signing,
 )
 from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import etag, http_error
-from service.web.requests import Values, arguments
+from service.web.operation import operation
+from service.web.requests import Values
 from service.web.responses import (
     One,
     headers_of_created,
@@ -23,9 +24,8 @@ from service.web.responses import (
     reply_one,
     reply_secret,
     require_match,
-    response,
 )
-from service.web.safe_writes import expected_versions, idempotent
+from service.web.safe_writes import expected_versions
 from service.webhooks import secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
@@ -112,7 +112,7 @@ class Ping(schemas.Resource):
 
 
 @webhooks.get("/webhooks")
-@response(Webhook, kind="list", also=(403,))
+@operation(response=Webhook, kind="list", also=(403,))
 def list_webhooks() -> Response:
     """List the webhooks of the active workspace, oldest first
 
@@ -125,17 +125,15 @@ def list_webhooks() -> Response:
 
 
 @webhooks.post("/webhooks")
-@arguments(NewWebhook())
-@checks_url
-@response(NewWebhook, 201, kind="live")
-@with_signing_key()
+@operation(NewWebhook(), NewWebhook, 201, kind="live", idempotent="workspace", before=fault_of_url)
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
     The host of ``url`` must have public addresses only. Without ``events``, the webhook gets all
     types of events, including future types. A workspace can have 20 webhooks.
     """
-    key = current_settings().require_webhook_key()
+    with signing():
+        key = current_settings().require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)
     if made is None:
         raise http_error("too_many_webhooks" if role_or_none() else "no_workspace")
@@ -145,7 +143,7 @@ def create_webhook(webhook: Values) -> Response:
 
 
 @webhooks.get("/webhooks/<id:id>")
-@response(Webhook, kind="live", also=(403,))
+@operation(response=Webhook, kind="live", also=(403,))
 def get_webhook(id: str) -> Response:
     """Return a webhook and the state of its deliveries
 
@@ -157,9 +155,9 @@ def get_webhook(id: str) -> Response:
 
 
 @webhooks.patch("/webhooks/<id:id>")
-@arguments(WebhookDetails(partial=True))
-@checks_url
-@response(Webhook, kind="live")
+@operation(
+    WebhookDetails(partial=True), Webhook, kind="live", idempotent="workspace", before=fault_of_url
+)
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
@@ -185,13 +183,12 @@ def update_webhook(changes: Values, id: str) -> Response:
             db.execute("deliveries/give_up", id=id)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
     # made due.
-    updated: Response = get_webhook(id)
+    updated: Response = get_webhook(id=id)
     return updated
 
 
 @webhooks.delete("/webhooks/<id:id>")
-@idempotent
-@response(status=204)
+@operation(status=204, idempotent="workspace")
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
 
@@ -204,9 +201,7 @@ def delete_webhook(id: str) -> Response:
 
 
 @webhooks.post("/webhooks/<id:id>/rotate")
-@idempotent
-@response(WebhookSecret, kind="object")
-@with_signing_key()
+@operation(response=WebhookSecret, kind="object", idempotent="workspace")
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 
@@ -215,14 +210,14 @@ def rotate_secret(id: str) -> Response:
     """
     # 403 and 404 take precedence over 503.
     role_or_none(id)
-    key = current_settings().require_webhook_key()
+    with signing():
+        key = current_settings().require_webhook_key()
     rotated = require_webhook(secrets.rotate(db.row_or_none, key, id=id))
     return reply_secret(b"{}", "secret", rotated.secret)
 
 
 @webhooks.post("/webhooks/<id:id>/ping")
-@response(Ping, kind="object")
-@with_signing_key()
+@operation(response=Ping, kind="object")
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome
 
@@ -232,7 +227,7 @@ def ping_webhook(id: str) -> Response:
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
     settings = current_settings()
-    with outbound_call():
+    with outbound_call(), signing():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
         db.execute("webhooks/resume", id=id)

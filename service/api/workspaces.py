@@ -8,10 +8,10 @@ from service.database import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import http_error
-from service.web.gate import ignores_workspace_header
-from service.web.requests import Values, arguments
-from service.web.responses import Body, One, reply, reply_one, require_match, response
-from service.web.safe_writes import expected_versions, idempotent
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Body, One, reply, reply_one, require_match
+from service.web.safe_writes import expected_versions
 
 SLUG: types.Described = {
     "description": "The short name in URLs",
@@ -54,8 +54,7 @@ class ChangedWorkspace(NamedTuple):
 
 
 @workspaces.get("/workspaces")
-@ignores_workspace_header
-@response(Workspace, kind="list")
+@operation(response=Workspace, kind="list", ignores_workspace_header=True)
 def list_workspaces() -> Response:
     """List all your workspaces
 
@@ -65,7 +64,7 @@ def list_workspaces() -> Response:
 
 
 @workspaces.get("/workspaces/<id:id>")
-@response(WorkspaceDetails)
+@operation(response=WorkspaceDetails)
 def get_workspace(id: str) -> Response:
     """Return a workspace
 
@@ -75,9 +74,7 @@ def get_workspace(id: str) -> Response:
 
 
 @workspaces.patch("/workspaces/<id:id>")
-@arguments(WorkspaceDetails(partial=True))
-@idempotent
-@response(WorkspaceDetails)
+@operation(WorkspaceDetails(partial=True), WorkspaceDetails, idempotent="workspace")
 def update_workspace(changes: Values, id: str) -> Response:
     """Change the name or the timezone of a workspace; owners and admins only
 

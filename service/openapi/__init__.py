@@ -2,8 +2,7 @@
 
 ``document.json`` and ``description.md`` have the parts that all operations share. ``errors.md``
 lists all errors. ``examples/`` has a file for each resource, with requests to the demo data and
-their responses. Everything else comes from the views: from the schemas that ``@arguments`` and
-``@response`` name, and from the docstrings.
+their responses. Everything else comes from the views: from ``@operation`` and from the docstrings.
 """
 
 import json
@@ -15,8 +14,9 @@ from flask import Blueprint, Flask, Response, current_app
 from service.openapi import page
 from service.openapi.events import WEBHOOKS, feed, webhook
 from service.openapi.json_schema import JSON, Schemas
-from service.openapi.operations import ERRORS, Examples, Operation, error_response, tag
-from service.web.responses import reply, response
+from service.openapi.operations import ERRORS, Endpoint, Examples, error_response, tag
+from service.web.operation import operation, operation_of
+from service.web.responses import reply
 
 HERE = Path(__file__).parent
 
@@ -37,7 +37,7 @@ def document() -> bytes:
 
 
 @openapi.get("/openapi.json")
-@response(kind="object")
+@operation(kind="object")
 def get_openapi() -> Response:
     """Return this document
 
@@ -61,11 +61,10 @@ def build(app: Flask) -> JSON:
     paths: dict[str, JSON] = {}
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
-        documented = getattr(view, "response", None)
-        if documented is not None:
-            operation = Operation(rule, view, documented)
-            path = paths.setdefault(operation.path, {})
-            path[operation.method.lower()] = operation.document(schemas, examples, errors)
+        if described := operation_of(view):
+            endpoint = Endpoint(rule, view, described)
+            path = paths.setdefault(endpoint.path, {})
+            path[endpoint.method.lower()] = endpoint.document(schemas, examples, errors)
             tags[tag(view).name] = tag(view)._asdict()
     if not app.config["SETTINGS"].login_keys:
         del components["securitySchemes"]["loginKey"]

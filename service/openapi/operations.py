@@ -8,15 +8,13 @@ from inspect import getdoc
 from pathlib import Path
 from typing import NamedTuple, NotRequired, Self, TypedDict
 
-from marshmallow import Schema
 from werkzeug.routing import Rule
 
 from service.openapi.json_schema import JSON, Schemas, with_nulls
 from service.values.schemas import Query
 from service.values.types import camel_case, singular
 from service.web.gate import is_public
-from service.web.requests import View
-from service.web.responses import Documented
+from service.web.operation import Operation, View
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"
@@ -97,21 +95,19 @@ def name_parameter(segment: re.Match[str]) -> str:
     return f"{segment[1]}/{{{singular(segment[1])}Id}}"
 
 
-class Operation:
-    """The operation of one view under one path."""
+class Endpoint:
+    """One view under one path."""
 
-    def __init__(self, rule: Rule, view: View, documented: Documented) -> None:
-        self.view, self.documented = view, documented
-        self.arguments: Schema | None = getattr(view, "arguments", None)
+    def __init__(self, rule: Rule, view: View, operation: Operation) -> None:
+        self.view, self.operation = view, operation
         self.path = re.sub(r"(\w+)/<(?:\w+:)?\w+>", name_parameter, rule.rule)
         self.gated = not is_public(rule)
-        self.idempotent = getattr(view, "idempotent", False)
         (self.method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}
         self.name = camel_case(view.__name__)
 
     def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
         summary, _, description = (getdoc(self.view) or "").partition("\n\n")
-        operation: JSON = {
+        document: JSON = {
             "operationId": self.name,
             "summary": summary,
             # The docstring is wrapped for the code, so the document drops its line breaks.
@@ -119,31 +115,33 @@ class Operation:
             "tags": [tag(self.view).name],
         }
         if not self.gated:
-            operation["security"] = []
-        if getattr(self.view, "session_only", False):
-            operation["security"] = [{"session": []}]
-        if getattr(self.view, "by_login_key", False):
-            operation["security"] = [{"loginKey": []}]
+            document["security"] = []
+        if self.operation.session_only:
+            document["security"] = [{"session": []}]
+        if self.operation.by_login_key:
+            document["security"] = [{"loginKey": []}]
         parameters = self.parameters(schemas, examples.paths.get(self.name, {}))
         if parameters:
-            operation["parameters"] = parameters
-        if self.arguments and not isinstance(self.arguments, Query):
-            body: JSON = {"schema": schemas.body(self.arguments)}
+            document["parameters"] = parameters
+        arguments = self.operation.arguments
+        if arguments and not isinstance(arguments, Query):
+            body: JSON = {"schema": schemas.body(arguments)}
             if self.name in examples.requests:
                 body["example"] = examples.requests[self.name]
-            operation["requestBody"] = {"required": True, "content": {"application/json": body}}
-        operation["responses"] = {
-            str(self.documented.status): self.success(schemas, examples.responses.get(self.name)),
+            document["requestBody"] = {"required": True, "content": {"application/json": body}}
+        document["responses"] = {
+            str(self.operation.status): self.success(schemas, examples.responses.get(self.name)),
             **self.not_modified(),
             **{
                 str(status): self.failure(status, errors, examples)
                 for status in self.error_statuses()
             },
         }
-        return operation
+        return document
 
     def parameters(self, schemas: Schemas, path_example: dict[str, str]) -> list[JSON]:
-        query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
+        arguments = self.operation.arguments
+        query = arguments.fields.values() if isinstance(arguments, Query) else ()
         return [
             *(
                 {
@@ -163,18 +161,17 @@ class Operation:
     def request_headers(self) -> list[str]:
         """List the request headers that change the effect of the operation."""
         headers = self.workspace_header()
-        if self.idempotent:
+        if self.operation.idempotent:
             headers.append("Idempotency-Key")
-        if self.method != "POST" and self.documented.kind in ("versioned", "live"):
+        if self.method != "POST" and self.operation.kind in ("versioned", "live"):
             headers.append("If-Match")
-            if self.method != "GET" or self.documented.kind == "versioned":
+            if self.method != "GET" or self.operation.kind == "versioned":
                 headers.append("If-None-Match")
         return headers
 
     def workspace_header(self) -> list[str]:
         """Name the header, unless the view does not read it."""
-        markers = "by_login_key", "ignores_workspace_header"
-        unread = any(getattr(self.view, marker, False) for marker in markers)
+        unread = self.operation.by_login_key or self.operation.ignores_workspace_header
         return ["Workspace-Id"] if self.gated and not unread else []
 
     def common_headers(self) -> tuple[str, ...]:
@@ -182,30 +179,30 @@ class Operation:
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
     def success(self, schemas: Schemas, example: object) -> JSON:
-        status, kind = self.documented.status, self.documented.kind
+        status, kind = self.operation.status, self.operation.kind
         names = [
             *self.common_headers(),
             *(["Location"] if status == 201 else []),
             *(["Link"] if kind == "page" else []),
-            *(["ETag"] if kind in ("versioned", "live") and self.documented.schema else []),
-            *(["Idempotent-Replayed"] if self.idempotent else []),
+            *(["ETag"] if kind in ("versioned", "live") and self.operation.response else []),
+            *(["Idempotent-Replayed"] if self.operation.idempotent else []),
         ]
         response: JSON = {"description": SUCCESS[status], "headers": refer("headers", *names)}
         if status != 204:
             content: JSON = {"schema": self.body(schemas)}
             if example is not None:
-                content["example"] = with_nulls(example, self.documented.schema)
+                content["example"] = with_nulls(example, self.operation.response)
             response["content"] = {"application/json": content}
         return response
 
     def body(self, schemas: Schemas) -> JSON:
         """Refer to the schema of the response to a request that succeeds."""
-        if self.documented.schema is None:
+        if self.operation.response is None:
             return schemas.refer("OpenAPIDocument", OPENAPI)
-        if self.documented.kind == "page":
-            return schemas.page(self.documented.schema)
-        schema = schemas.response(self.documented.schema)
-        return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
+        if self.operation.kind == "page":
+            return schemas.page(self.operation.response)
+        schema = schemas.response(self.operation.response)
+        return {"type": "array", "items": schema} if self.operation.kind == "list" else schema
 
     def not_modified(self) -> dict[str, JSON]:
         """Describe the response 304; returns nothing unless a GET reads If-None-Match."""
@@ -216,14 +213,14 @@ class Operation:
 
     def error_statuses(self) -> list[int]:
         """List the statuses of all errors of the operation, in ascending order."""
-        statuses = {400, 500, *self.documented.also}
+        statuses = {400, 500, *self.operation.also}
         if self.gated:
             statuses |= {401, 404, 405, 408, 429, 503}
         if self.method != "GET":
             statuses |= {403, 409, 413}
         if self.method in ("PATCH", "POST"):
             statuses.add(415)
-        if self.idempotent:
+        if self.operation.idempotent:
             statuses.add(422)
         if "If-Match" in self.request_headers():
             statuses.add(412)

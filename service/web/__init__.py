@@ -9,10 +9,10 @@ hooks below), and ``openapi/page.py`` adds the security headers of the reference
 
 from flask import Flask
 
-from service.web import access_log, cors, errors, forwarded, gate, requests
+from service.web import access_log, cors, errors, forwarded, gate, operation, requests
 
 
 def init_app(app: Flask) -> None:
     """Register the hooks; Flask runs the hooks after a request in reverse order."""
-    for part in (access_log, forwarded, cors, gate, requests, errors):
+    for part in (access_log, forwarded, cors, gate, requests, operation, errors):
         part.init_app(app)

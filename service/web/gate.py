@@ -6,8 +6,7 @@ IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
 
 import re
 import time
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
@@ -28,7 +27,6 @@ from service.callers import (
 from service.database import db
 from service.database.db import (
     RequestState,
-    current_application,
     current_request,
     current_settings,
     current_state,
@@ -36,7 +34,8 @@ from service.database.db import (
 from service.values import types
 from service.web import cors
 from service.web.errors import http_error, invalid_field
-from service.web.requests import JSON_TYPE, View
+from service.web.operation import current_operation
+from service.web.requests import JSON_TYPE
 
 # Requests for these paths need no credential and are not counted. The paths below /docs exist only
 # if the setting DOCS is on (openapi/page.py).
@@ -84,7 +83,10 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
-    workspace_header = None if ignores_header(request) else request.environ.get("HTTP_WORKSPACE_ID")
+    operation = current_operation()
+    workspace_header = request.environ.get("HTTP_WORKSPACE_ID")
+    if operation.ignores_workspace_header:
+        workspace_header = None
     usage = find_and_count(kind, token, workspace_header)
     if usage.user_id is None:
         raise http_error("unauthorized")
@@ -106,24 +108,9 @@ def authenticate_and_count() -> Response | None:
         raise invalid_field("Workspace-Id", "foreign_workspace")
     if writes and usage.scope != "write":
         raise http_error("read_only_token")
+    if operation.session_only and kind != "session":
+        raise http_error(operation.session_only)
     return None
-
-
-def ignores_workspace_header(view: View) -> View:
-    """Let the decorated view ignore the header ``Workspace-Id``.
-
-    With such views a client lists its workspaces, chooses another one, revokes a token or signs
-    out. They must work even if the client still names a workspace that its user has left.
-    """
-    view.__dict__["ignores_workspace_header"] = True
-    return view
-
-
-def ignores_header(request: Request) -> bool:
-    if "HTTP_WORKSPACE_ID" not in request.environ or not request.endpoint:
-        return False
-    view = current_application().view_functions[request.endpoint]
-    return "ignores_workspace_header" in view.__dict__
 
 
 def find_and_count(kind: str, token: str | None, workspace_header: str | None) -> Usage:
@@ -176,22 +163,6 @@ def credential(request: Request) -> tuple[str, str | None]:
         return "session", request.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
-
-
-def session_only(message: str) -> Callable[[View], View]:
-    """Let only sessions use the decorated view; an API token gets 403 with this message."""
-
-    def decorate(view: View) -> View:
-        @wraps(view)
-        def wrapper(*args: object, **variables: object) -> object:
-            if credential(current_request())[0] != "session":
-                raise http_error(message)
-            return view(*args, **variables)
-
-        wrapper.__dict__["session_only"] = True
-        return wrapper
-
-    return decorate
 
 
 @lru_cache(maxsize=1024)

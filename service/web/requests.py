@@ -6,28 +6,20 @@ parameter takes a list.
 """
 
 import re
-from collections.abc import Callable, Container
-from functools import wraps
+from collections.abc import Container
 from typing import Any
 from urllib.parse import parse_qs
 
 from flask import Flask, Request
-from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
-from service.database.db import (
-    current_application,
-    current_request,
-    current_settings,
-    current_state,
-)
-from service.values.schemas import MAX_ECHO, Query
+from service.database.db import current_application, current_request, current_settings
+from service.values.schemas import MAX_ECHO
 from service.values.strict_json import StrictJSONError, parse_object
-from service.values.types import SomeOf, uuid_or_nil
+from service.values.types import uuid_or_nil
 from service.web.errors import UnsupportedCoding, http_error, invalid_field
 
-View = Callable[..., Any]
 Values = dict[str, Any]
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
@@ -49,46 +41,6 @@ class IdConverter(BaseConverter):
 
 def init_app(app: Flask) -> None:
     app.url_map.converters["id"] = IdConverter
-    app.before_request(reject_unknown_query)
-
-
-def arguments(schema: Schema) -> Callable[[View], View]:
-    """Pass the loaded query or body to the decorated view, as its first argument.
-
-    If the schema is a ``Query``, it loads the query; any other schema loads the body. For an
-    invalid request the view raises 400, 413 or 415. All requests share this instance of the schema.
-    """
-
-    lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
-
-    def read_query() -> Values:
-        return parse_query(current_request().query_string, lists)
-
-    read = read_query if isinstance(schema, Query) else read_object
-
-    def decorate(view: View) -> View:
-        @wraps(view)
-        def wrapper(**variables: object) -> object:
-            return view(schema.load(read()), **variables)
-
-        wrapper.__dict__["arguments"] = schema
-        return wrapper
-
-    return decorate
-
-
-def reject_unknown_query() -> None:
-    """Raise 400 for a query on a path that takes no query.
-
-    Public paths, whose requests the gate does not count, ignore queries: monitors append one
-    against caches.
-    """
-    request = current_request()
-    if request.query_string and request.endpoint and current_state().usage:
-        view = current_application().view_functions[request.endpoint]
-        if not isinstance(view.__dict__.get("arguments"), Query):
-            for name in query_values(request.query_string):
-                raise invalid_field(shown(name), "unknown_query_parameter")
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:

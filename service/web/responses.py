@@ -3,20 +3,16 @@
 Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-None-Match).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from flask import Request, Response
 
 from service.database.db import current_application, current_request, current_state
-from service.values.schemas import StrictSchema
 from service.web.errors import MESSAGES, VersionMismatch, etag
-from service.web.requests import View, query_values
-
-Kind = Literal["object", "versioned", "live", "list", "page"]
+from service.web.requests import query_values
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -65,37 +61,6 @@ class Changed(NamedTuple):
     version: int
     matched: bool
     event_id: str | None
-
-
-@dataclass(frozen=True)
-class Documented:
-    """The documented success of a view: the schema, the status and the kind of response.
-
-    The kind ``versioned`` is an object with an ETag. ``live`` is an object with an ETag of which
-    some members change without a new version, so GET never returns 304. ``also`` lists the statuses
-    of errors that do not follow from the method and the path.
-    """
-
-    schema: type[StrictSchema] | None
-    status: int
-    kind: Kind
-    also: tuple[int, ...]
-
-
-def response(
-    schema: type[StrictSchema] | None = None,
-    status: int = 200,
-    *,
-    kind: Kind = "versioned",
-    also: Iterable[int] = (),
-) -> Callable[[View], View]:
-    """Document the response of the decorated view, without changing the view."""
-
-    def decorate(view: View) -> View:
-        view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
-        return view
-
-    return decorate
 
 
 def reply(

@@ -6,10 +6,9 @@ Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 import json
 import re
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
 from hashlib import sha256
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from flask import Request, Response
 from werkzeug.datastructures import ETags
@@ -18,7 +17,7 @@ from service.database import db
 from service.database.db import current_request, current_state
 from service.database.statements import to_json
 from service.web.errors import http_error, invalid_field
-from service.web.requests import Values, View, read_bytes
+from service.web.requests import Values, read_bytes
 from service.web.responses import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
@@ -32,6 +31,8 @@ ANY_VERSION, NO_VERSION = "{(,)}", "{}"
 # A response is stored if it has at most so many bytes more than the body of its request. A short
 # request could otherwise store megabytes: a batch returns the tasks that it changes whole.
 MAX_MORE = 1_048_576
+
+Whose = Literal["workspace", "path", "user"]
 
 # The stored headers; all other headers describe the current request.
 REPLAYED_HEADERS = ("Location", "ETag")
@@ -49,65 +50,46 @@ class StoredResponse(NamedTuple):
     same: bool
 
 
-def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> View:
-    """Let a view run once per ``Idempotency-Key``; repeated requests get the stored response.
+def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) -> Response:
+    """Run a view once per ``Idempotency-Key``; a repeated request gets the stored response.
 
-    By default a key belongs to the user in the active workspace. ``whose`` can name another
-    workspace, for example the one in the path. The key is deleted when the user leaves that
-    workspace.
+    A key belongs to the user in the active workspace, in the workspace of the path, or in all
+    workspaces (``user``). It is deleted when the user leaves that workspace.
 
     One transaction stores the key, the change, the event and the response, so a failed request
     stores no key. The stored response has null instead of a secret.
 
-    The view raises 400 if the key is malformed, 422 if another request has used it, and 409 if it
-    has succeeded, but its response was too long to be stored.
+    Raises 400 if the key is malformed, 422 if another request has used it, and 409 if it has
+    succeeded, but its response was too long to be stored.
     """
-
-    @wraps(view)
-    def wrapper(*args: object, **variables: object) -> object:
-        request = current_request()
-        key = request.environ.get("HTTP_IDEMPOTENCY_KEY")
-        if key is None:
-            return view(*args, **variables)
-        if not KEY.fullmatch(key):
-            raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
-        with db.transaction():
-            stored = db.row(
-                StoredResponse,
-                "idempotency/begin",
-                key=key,
-                fingerprint=fingerprint(request),
-                **whose(variables),
-            )
-            if stored.status is not None:
-                return replay(stored, stored.status)
-            response = view(*args, **variables)
-            content = response.get_data()
-            short = len(content) <= len(read_bytes(request)) + MAX_MORE
-            body = (current_state().stored_body or content.decode()) if short else None
-            headers = {
-                name: response.headers[name]
-                for name in REPLAYED_HEADERS
-                if name in response.headers
-            }
-            db.execute(
-                "idempotency/finish",
-                key=key,
-                status=response.status_code,
-                headers=to_json(headers),
-                body=body,
-                **whose(variables),
-            )
-        return response
-
-    wrapper.__dict__["idempotent"] = True
-    return wrapper
-
-
-# For resources of the user: a key is the same in all workspaces.
-idempotent_of_user = partial(idempotent, whose=lambda _: {"workspace_id": None})
-# For members of the workspace in the path.
-idempotent_in_path = partial(idempotent, whose=lambda variables: {"workspace_id": variables["id"]})
+    request = current_request()
+    key = request.environ.get("HTTP_IDEMPOTENCY_KEY")
+    if key is None:
+        return view()
+    if not KEY.fullmatch(key):
+        raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
+    known: Values = {"key": key, "fingerprint": fingerprint(request)}
+    if whose != "workspace":
+        known["workspace_id"] = variables["id"] if whose == "path" else None
+    with db.transaction():
+        stored = db.row(StoredResponse, "idempotency/begin", **known)
+        if stored.status is not None:
+            return replay(stored, stored.status)
+        response = view()
+        content = response.get_data()
+        short = len(content) <= len(read_bytes(request)) + MAX_MORE
+        body = (current_state().stored_body or content.decode()) if short else None
+        headers = {
+            name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers
+        }
+        db.execute(
+            "idempotency/finish",
+            status=response.status_code,
+            headers=to_json(headers),
+            body=body,
+            **known,
+        )
+    return response
 
 
 def fingerprint(request: Request) -> bytes:

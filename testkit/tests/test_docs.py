@@ -18,6 +18,7 @@ from support.processes import free_port, is_running, wait_until
 
 from pytest_task_service import client
 from pytest_task_service.process import PASSED
+from service.web.operation import operation_of
 from task_service_double import control, faults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -282,10 +283,10 @@ def test_the_page_lists_the_routes_of_the_control_url_with_the_members_of_their_
             method, paths, body, _ = (cell.strip() for cell in line.strip("|").split("|"))
             for path in re.findall("`(/[a-z-]+)`", paths):
                 documented[method, path] = set(re.findall(r"`(\w+)`", body))
-    views = {(method, rule): getattr(view, "arguments", None) for rule, method, view in routes()}
+    operations = {(method, rule): operation_of(view) for rule, method, view in routes()}
     assert documented == {
-        route: {field.data_key for field in schema.fields.values()} if schema else set()
-        for route, schema in views.items()
+        route: {field.data_key for field in found.arguments.fields.values()} if found else set()
+        for route, found in operations.items()
     }
 
 

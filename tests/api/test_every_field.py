@@ -82,7 +82,7 @@ class Writer:
             # An address can be added only once.
             self.connection.execute("DELETE FROM users WHERE email LIKE 'email_@%'")
         response = self.client.send(view.method, view.path(*ids), json=body)
-        assert response.status_code == view.documented.status, (
+        assert response.status_code == view.operation.status, (
             f"{body}: {response.text}; if it is 500, a statement of {view.files} names a column"
             " that no migration adds, or a parameter that the schema of the view lacks"
         )
@@ -148,9 +148,9 @@ class Writer:
             if (reader.rule == view.rule and named) or (below and id):
                 path = reader.path(*ids) if named else reader.path(*ids, id)
                 yield reader, self.client.get(path).get_json()
-            elif reader.rule == collection and reader.documented.kind in ("page", "list"):
+            elif reader.rule == collection and reader.operation.kind in ("page", "list"):
                 listed = self.client.get(reader.path(*ids[: len(reader.variables)])).get_json()
-                items = listed["data"] if reader.documented.kind == "page" else listed
+                items = listed["data"] if reader.operation.kind == "page" else listed
                 yield reader, next(item for item in items if id_of(item) == id)
             elif reader.rule == view.rule:
                 yield reader, self.client.get(reader.path()).get_json()
@@ -163,7 +163,7 @@ def writer(silent_app, connection, cast, insert_into):
 
 def check(view, field, value, shown, source):
     """Fail unless an object shows the value; the message names the file to edit."""
-    name, schema = key(field), source.documented.schema
+    name, schema = key(field), source.operation.response
     if (view.rule, name) in NOT_SHOWN:
         return
     known = {key(other): other for other in schema().fields.values()}
@@ -228,7 +228,7 @@ def test_a_changed_field_is_stored_shown_announced_and_cleared_and_no_other_fiel
 ):
     ids = writer.existing(view)
     companions = {}
-    if field.name in view.documented.schema.optional:
+    if field.name in view.operation.response.optional:
         companions = COMPANIONS.get(view.rule)
         assert companions, f"{HERE}: COMPANIONS says with what {view.name} takes {key(field)}"
     before = next(iter(writer.read_back(view, ids, {})))[1]

@@ -14,7 +14,7 @@ def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
     alice, connection, insert_into, name, column
 ):
     paged = LISTS[name]
-    value = longest(view_of(paged).documented.schema().fields[column])
+    value = longest(view_of(paged).operation.response().fields[column])
     for _ in range(MAX_TEXT_BYTES // bytes_of(value) + 2):
         insert_into(paged.table, **{column: value})
     response = paged.get(alice, limit=paged.maximum)
@@ -36,7 +36,7 @@ def test_a_page_ends_before_the_row_that_would_exceed_its_maximum_size(
     """Of fifteen rows with the same sort key, six are long, so the order of the sizes matters."""
     paged, column = LISTS[name], FIRST_LARGE[name]
     # A little shorter than the maximum, so that the bytes of an empty list do not add up to a row.
-    value = longest(view_of(paged).documented.schema().fields[column])
+    value = longest(view_of(paged).operation.response().fields[column])
     value = value[: len(value) * 15 // 16]
     for n in range(150):
         insert_into(paged.table, **paged.columns(n))

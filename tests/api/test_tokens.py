@@ -276,7 +276,7 @@ def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, conn
     assert theirs in charlie.get("/tokens").text
 
 
-@by_name([view for view in views() if view.session_only])
+@by_name([view for view in views() if view.operation.session_only])
 def test_an_api_token_gets_403_with_the_reason_from_an_operation_for_sessions_only(
     app, cast, connection, view
 ):

@@ -104,8 +104,9 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.values import schemas, types
-from service.web.requests import Values, arguments
-from service.web.responses import Page, reply_page, response
+from service.web.operation import operation
+from service.web.requests import Values
+from service.web.responses import Page, reply_page
 
 tags = Blueprint("tags", __name__)
 
@@ -122,8 +123,7 @@ class Label(schemas.Resource):
 
 
 @tags.get("/tags")
-@arguments(schemas.PageQuery())
-@response(Label, kind="page")
+@operation(schemas.PageQuery(), Label, kind="page")
 def list_tags(query: Values) -> Response:
     """List the tags of the active workspace, newest first
 

@@ -19,8 +19,8 @@ from service.app import create_app
 from service.commands.load import lines
 from service.settings import Settings
 from service.values import types
-from service.values.schemas import Query, StrictSchema
-from service.web.responses import Documented
+from service.values.schemas import Query
+from service.web.operation import Operation, operation_of
 
 HERE = "tests/support/derived.py"
 
@@ -41,19 +41,17 @@ class View(NamedTuple):
     method: str
     # The path as in the url_map: /api/tasks/<id:id>.
     rule: str
-    arguments: StrictSchema | None
-    documented: Documented
+    operation: Operation
     # The names of statements in the source of the view, like tasks/create.
     statements: tuple[str, ...]
-    # Whether a request with an API token gets 403.
-    session_only: bool
-    ignores_workspace_header: bool
-    # Whether the view uses the header Idempotency-Key.
-    idempotent: bool
 
     @property
     def name(self):
         return f"{self.method} {self.rule}"
+
+    @property
+    def arguments(self):
+        return self.operation.arguments
 
     @property
     def variables(self):
@@ -97,19 +95,15 @@ def views():
         view = app.view_functions[rule.endpoint]
         if not rule.rule.startswith("/api/"):
             continue
-        documented = getattr(view, "response", None)
-        assert documented, f"the view {view.__name__} needs the decorator @response"
+        operation = operation_of(view)
+        assert operation, f"the view {view.__name__} needs the decorator @operation"
         source = source_of(inspect.unwrap(view))
         found += [
             View(
                 method,
                 rule.rule,
-                getattr(view, "arguments", None),
-                documented,
+                operation,
                 tuple(NAME_IN_PYTHON.findall(source)),
-                getattr(view, "session_only", False),
-                getattr(view, "ignores_workspace_header", False),
-                getattr(view, "idempotent", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
         ]
@@ -126,7 +120,7 @@ def views_of(*methods, kinds=None, body=None):
         view
         for view in views()
         if view.method in methods
-        and (kinds is None or view.documented.kind in kinds)
+        and (kinds is None or view.operation.kind in kinds)
         and (body is None or view.takes_body == body)
     ]
 
@@ -307,7 +301,7 @@ def large_fields():
     return [
         (name, column)
         for name, paged in LISTS.items()
-        for column, field in view_of(paged).documented.schema().fields.items()
+        for column, field in view_of(paged).operation.response().fields.items()
         if bytes_of(longest(field)) * paged.maximum > MAX_TEXT_BYTES
     ]
 

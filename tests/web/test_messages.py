@@ -13,6 +13,7 @@ from service.app import create_app
 from service.settings import Settings
 from service.values import schemas, strict_json, types
 from service.web import errors
+from service.web.operation import operation_of
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 
@@ -115,8 +116,8 @@ def test_every_published_example_of_an_error_has_a_message_that_the_tables_conta
 
 @pytest.mark.nodatabase
 def test_every_message_about_a_field_is_our_own_and_none_is_from_marshmallow():
-    views = create_app(Settings.read({})).view_functions.values()
-    schemas = [view.arguments for view in views if hasattr(view, "arguments")]
+    operations = map(operation_of, create_app(Settings.read({})).view_functions.values())
+    schemas = [operation.arguments for operation in operations if operation and operation.arguments]
     assert len(schemas) >= 10
     for field in [field for schema in schemas for field in schema.load_fields.values()]:
         # A field without validators never uses marshmallow's message validator_failed.

@@ -1,6 +1,7 @@
 """A schema may have any hook of marshmallow, and any validator; the faster loader skips none."""
 
 from dataclasses import replace
+from functools import wraps
 from itertools import product
 
 import pytest
@@ -22,7 +23,7 @@ from service.database.statements import to_json
 from service.speedups.fields import is_plain
 from service.values.schemas import Resource, StrictSchema
 from service.values.types import Items, Text
-from service.web.requests import arguments
+from service.web.operation import operation
 
 VALID = {"title": "a"}
 
@@ -174,7 +175,7 @@ def services(settings, start_shared):
     found = [start_shared(replace(settings, speedups=speedups)) for speedups in (False, True)]
     for app, (number, (kind, partial)) in product(found, enumerate(CASES)):
         path = f"/api/{number}"
-        view = arguments(kind(partial=partial))(lambda values: Response(to_json(values)))
+        view = operation(kind(partial=partial))(lambda values: Response(to_json(values)))
         app.add_url_rule(path, path, view, methods=["POST"])
     return found
 
@@ -206,3 +207,26 @@ def test_the_faster_loader_loads_each_resource_of_the_service():
     resources = [schema for schema in (*schemas, *items) if isinstance(schema, Resource)]
     assert len(resources) > 10
     assert all(map(is_plain, resources))
+
+
+@pytest.mark.parametrize("faster", [False, True])
+def test_a_decorator_above_or_below_the_operation_runs_with_and_without_speedups(
+    settings, start, faster
+):
+    def shout(view):
+        @wraps(view)
+        def shouting(*values, **variables):
+            return Response(view(*values, **variables).get_data().upper())
+
+        return shouting
+
+    def title(values):
+        return Response(values["title"])
+
+    above, below = shout(operation(Probe())(title)), operation(Probe())(shout(title))
+    app = start(replace(settings, speedups=faster))
+    headers = {"Authorization": f"Bearer {TOKENS['alice']}"}
+    for path, view in {"/api/above": above, "/api/below": below}.items():
+        app.add_url_rule(path, path, view, methods=["POST"])
+        response = app.test_client().post(path, json={"title": "ask again"}, headers=headers)
+        assert response.text == "ASK AGAIN"

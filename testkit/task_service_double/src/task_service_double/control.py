@@ -29,7 +29,8 @@ from service.database.statements import IdRow, to_json
 from service.settings import Settings
 from service.values.strict_json import StrictJSONError, parse_object
 from service.web import access_log, errors
-from service.web.requests import Values, arguments, read_bytes
+from service.web.operation import operation
+from service.web.requests import Values, read_bytes
 from service.web.responses import reply
 from service.webhooks import OutboundSlots, secrets
 from service.webhooks.delivery import Message, attempt
@@ -232,7 +233,7 @@ class Plan(NamedTuple):
 
 
 @control.post("/plan")
-@arguments(PlanChange())
+@operation(PlanChange())
 @alone
 def change_plan(change: Values) -> Response:
     """Put the owner's workspace on a plan, and change the limits of that plan"""
@@ -254,7 +255,7 @@ def get_clock() -> Response:
 
 
 @control.post("/clock")
-@arguments(TimeToSet())
+@operation(TimeToSet())
 @alone
 def set_clock(clock: Values) -> Response:
     """Set the clock of the service, and delete what the worker would delete at that time"""
@@ -277,7 +278,7 @@ def clear_faults() -> Response:
 
 
 @control.post("/faults")
-@arguments(NextFault())
+@operation(NextFault())
 def add_fault(fault: Values) -> Response:
     """Let the next matching requests meet a fault"""
     double().faults.add(Fault(**fault))
@@ -285,7 +286,7 @@ def add_fault(fault: Values) -> Response:
 
 
 @control.post("/tokens")
-@arguments(NewCredential())
+@operation(NewCredential())
 @alone
 def create_token(token: Values) -> Response:
     known = double().initial.users.get(token["user"])
@@ -311,7 +312,7 @@ def create_token(token: Values) -> Response:
 
 
 @control.post("/webhooks")
-@arguments(NewReceiver())
+@operation(NewReceiver())
 @alone
 def create_webhook(webhook: Values) -> Response:
     """Send the events of the owner's workspace to another receiver as well"""
@@ -396,7 +397,7 @@ def list_requests() -> Response:
 
 
 @control.post("/behavior")
-@arguments(Behavior())
+@operation(Behavior())
 def behave(behavior: Values) -> Response:
     double().receiver.behave(**behavior)
     return reply_json()

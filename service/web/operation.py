@@ -1,0 +1,123 @@
+"""The decorator of every view: what the view takes and returns, and what runs around it.
+
+``Operation`` is the only attribute of a view. The hooks, the document, the speedups and the tests
+read it there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Literal
+
+from flask import Flask
+from marshmallow import Schema
+
+from service.database.db import current_application, current_request, current_state
+from service.values.schemas import Query, StrictSchema
+from service.values.types import SomeOf
+from service.web.errors import invalid_field
+from service.web.requests import Values, parse_query, query_values, read_object, shown
+from service.web.safe_writes import Whose, once_per_key
+
+View = Callable[..., Any]
+Kind = Literal["object", "versioned", "live", "list", "page"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What the service knows about a view, apart from its path; ``__call__`` decorates the view."""
+
+    # The schema of the query if it is a ``Query``, otherwise of the body. The view gets the loaded
+    # values as its first argument. All requests share this instance of the schema.
+    arguments: Schema | None = None
+    # The schema and the status of the response if the request succeeds.
+    response: type[StrictSchema] | None = None
+    status: int = 200
+    # ``versioned`` is an object with an ETag. ``live`` is an object with an ETag of which some
+    # members change without a new version, so GET never returns 304.
+    kind: Kind = "versioned"
+    # The statuses of errors that do not follow from the method and the path.
+    also: tuple[int, ...] = ()
+    # In which workspace a key of the caller counts; None if the view ignores Idempotency-Key.
+    idempotent: Whose | None = None
+    # Runs with the arguments of the view before the transaction of a key. If it returns an error,
+    # the view fails with this error inside the transaction, so that a repeated request still gets
+    # its stored response.
+    before: Callable[..., Exception | None] | None = None
+    # The name of the message with which an API token gets 403: only sessions may use the view.
+    session_only: str | None = None
+    # The caller is a login page with a key of LOGIN_KEY (``gate.LOGIN``).
+    by_login_key: bool = False
+    # With such views a client lists its workspaces, chooses another one, revokes a token or signs
+    # out. They must work even if the header names a workspace that the user has left.
+    ignores_workspace_header: bool = False
+
+    def __call__(self, view: View, read: Callable[[], Values] | None = None) -> View:
+        """Return the view as Flask calls it; ``read`` replaces the plain reader of its arguments.
+
+        The arguments are loaded first, then ``before`` runs, then the key is looked up.
+        """
+        read = read or reader(self.arguments)
+
+        @wraps(view)
+        def run(**variables: Any) -> Any:
+            arguments = (read(),) if read else ()
+            failure = self.before(*arguments, **variables) if self.before else None
+
+            def answer() -> Any:
+                if failure:
+                    raise failure
+                return view(*arguments, **variables)
+
+            if self.idempotent:
+                return once_per_key(answer, self.idempotent, variables)
+            return answer()
+
+        run.operation = self  # type: ignore[attr-defined]
+        return run
+
+
+# In front of a view: ``@operation(Task(), Task, 201, idempotent="workspace")``.
+operation = Operation
+
+
+def operation_of(view: View | None) -> Operation | None:
+    return getattr(view, "operation", None)
+
+
+def current_operation() -> Operation:
+    """Return the operation of this request; it has no members if the path leads to no view."""
+    view = current_application().view_functions.get(current_request().endpoint or "")
+    return operation_of(view) or Operation()
+
+
+def reader(schema: Schema | None) -> Callable[[], Values] | None:
+    """Return a function that loads the query or the body; it raises 400, 413 or 415."""
+    if schema is None:
+        return None
+    lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
+
+    def read() -> Values:
+        is_query = isinstance(schema, Query)
+        members = parse_query(current_request().query_string, lists) if is_query else read_object()
+        values: Values = schema.load(members)
+        return values
+
+    return read
+
+
+def init_app(app: Flask) -> None:
+    app.before_request(reject_unknown_query)
+
+
+def reject_unknown_query() -> None:
+    """Raise 400 for a query on a path that takes no query.
+
+    Public paths, whose requests the gate does not count, ignore queries: monitors append one
+    against caches.
+    """
+    request = current_request()
+    counted = request.endpoint and current_state().usage
+    if counted and request.query_string and not isinstance(current_operation().arguments, Query):
+        for name in query_values(request.query_string):
+            raise invalid_field(shown(name), "unknown_query_parameter")
