@@ -19,8 +19,8 @@ Line = dict[str, object]
 # The seconds that each part of a request took; ``ms`` is the whole request.
 Times = dict[str, float]
 
-# An error that keeps occurring is logged again after this many seconds.
-RARE = 60
+# An error that keeps occurring is logged again after RARE seconds, or after MAX_RARE other ones.
+RARE, MAX_RARE = 60, 1000
 # A part of a request that took fewer seconds than this is not logged.
 SHORTEST = 0.001
 # When each text was logged, by ``monotonic()``.
@@ -150,6 +150,8 @@ def is_rare(text: str) -> bool:
     now = monotonic()
     if now < rarely_logged.get(text, -RARE) + RARE:
         return False
+    if len(rarely_logged) >= MAX_RARE:
+        rarely_logged.clear()
     rarely_logged[text] = now
     return True
 

@@ -19,7 +19,7 @@ from marshmallow import ValidationError, post_load, pre_load
 from werkzeug.exceptions import HTTPException
 
 from service import webhooks
-from service.api.tasks import Task, create, delete, update, with_due_days
+from service.api.tasks import Task, create, delete, set_due_days, update
 from service.database import db
 from service.database.statements import to_json
 from service.values import schemas, types
@@ -166,8 +166,7 @@ def change_tasks(batch: Values) -> Response:
     subtasks of the latter, have more than 4 MiB of JSON together.
     """
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
-    dated = with_due_days([*creates, *changes])
-    creates, changes = dated[: len(creates)], dated[len(creates) :]
+    set_due_days([*creates, *changes])
     items: Items = {
         "create": [(task,) for task in creates],
         "update": [(item["id"], fields_of(item), versions(item)) for item in changes],

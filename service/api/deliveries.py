@@ -1,5 +1,7 @@
 """Deliveries of a webhook, with their last attempts."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
@@ -9,7 +11,6 @@ from service.values import schemas, types
 from service.web.operation import operation
 from service.web.requests import Values
 from service.web.responses import Body, One, Page, reply, reply_page
-from service.webhooks.rows import Redelivered
 
 STATES = "waiting", "delivered", "failed"
 
@@ -62,6 +63,11 @@ class DeliveryFilter(schemas.PageQuery):
         load_default=None,
         description="Only deliveries in this state",
     )
+
+
+class Redelivered(NamedTuple):
+    id: str
+    body: bytes
 
 
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:

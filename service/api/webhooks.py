@@ -1,5 +1,7 @@
 """Webhooks of the active workspace; owners and admins only."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
@@ -26,9 +28,12 @@ from service.web.responses import (
     require_match,
 )
 from service.web.safe_writes import expected_versions
-from service.webhooks import secrets
 from service.webhooks.delivery import Message, attempt
-from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
+from service.webhooks.secrets import CreatedWebhook, RotatedWebhook, derive_secret, fingerprint
+
+# The reasons of a webhook that a person has disabled. All other reasons come from failures of its
+# receiver.
+BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
 STATES = "enabled", "failing", "disabled"
 
@@ -111,6 +116,26 @@ class Ping(schemas.Resource):
     )
 
 
+class ListedWebhook(NamedTuple):
+    # The webhook as the API shows it.
+    body: bytes
+    # Null unless the webhook is in a pause after failures.
+    backoff_until: str | None
+    last_attempt_at: str | None
+    # A status, or the error of an attempt without one.
+    last_status: str | None
+
+
+class MatchedWebhook(NamedTuple):
+    """The row of a change or a deletion of a webhook, which happens only if ``matched`` is true."""
+
+    id: str
+    version: int
+    matched: bool
+    # The webhook as the API shows it, if ``matched`` is false; otherwise null.
+    current: bytes | None
+
+
 @webhooks.get("/webhooks")
 @operation(response=Webhook, kind="list", also=(403,))
 def list_webhooks() -> Response:
@@ -134,10 +159,12 @@ def create_webhook(webhook: Values) -> Response:
     """
     with signing():
         key = current_settings().require_webhook_key()
-    made = secrets.create(db.row_or_none, key, **webhook)
-    if made is None:
+    created = db.row_or_none(
+        CreatedWebhook, "webhooks/create", key_fingerprint=fingerprint(key), **webhook
+    )
+    if created is None:
         raise http_error("too_many_webhooks" if role_or_none() else "no_workspace")
-    created, secret = made
+    secret = derive_secret(key, created.id, created.secret_number)
     headers = {**headers_of_created(created.id), "ETag": etag(created.version)}
     return reply_secret(created.body, "secret", secret, 201, headers)
 
@@ -212,8 +239,8 @@ def rotate_secret(id: str) -> Response:
     role_or_none(id)
     with signing():
         key = current_settings().require_webhook_key()
-    rotated = require_webhook(secrets.rotate(db.row_or_none, key, id=id))
-    return reply_secret(b"{}", "secret", rotated.secret)
+    row = db.row_or_none(RotatedWebhook, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
+    return reply_secret(b"{}", "secret", derive_secret(key, *require_webhook(row)))
 
 
 @webhooks.post("/webhooks/<id:id>/ping")

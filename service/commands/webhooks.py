@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import click
 
+from service.api.deliveries import Redelivered
+from service.api.webhooks import BY_OPERATOR, ListedWebhook, MatchedWebhook
 from service.callers import OPERATOR
 from service.commands.base import (
     current_settings,
@@ -13,7 +15,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    row_or_none,
     validate,
 )
 from service.commands.workspaces import find_workspace
@@ -21,8 +22,7 @@ from service.database.statements import IdRow
 from service.output import echo_secret
 from service.values.types import Timestamp, camel_case, uuid_or_nil
 from service.web.safe_writes import ANY_VERSION
-from service.webhooks import secrets
-from service.webhooks.rows import BY_OPERATOR, ListedWebhook, MatchedWebhook, Redelivered
+from service.webhooks.secrets import RotatedWebhook, derive_secret, fingerprint
 
 
 class WebhookLine(NamedTuple):
@@ -115,11 +115,10 @@ def rotate(id: str) -> None:
     For 24 hours, events are signed with the old secret as well.
     """
     key = current_settings().require_webhook_key()
-    rotated = secrets.rotate(row_or_none, key, **values_of(id))
-    if rotated is None:
-        raise click.ClickException(f"there is no webhook {id}")
+    values = {**values_of(id), "key_fingerprint": fingerprint(key)}
+    row = one_row(RotatedWebhook, "webhooks/rotate", f"there is no webhook {id}", **values)
     echo_secret(
-        rotated.secret,
+        derive_secret(key, *row),
         "the webhook has a new secret that nobody has, and the old one is valid for 24 hours more:"
         " rotate again, which ends the old one immediately",
     )

@@ -18,7 +18,6 @@ from service.commands.base import (
     current_settings,
     one_row,
     query,
-    row_or_none,
 )
 from service.commands.load import load_file
 from service.commands.migrate import migrate
@@ -28,7 +27,7 @@ from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.settings import Settings
-from service.webhooks import secrets
+from service.webhooks.secrets import CreatedWebhook, derive_secret, fingerprint
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
@@ -157,17 +156,18 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 def subscribe(printer: Printer) -> None:
     absent = f"there is no workspace {WORKSPACE} whose events to receive: start dev with --reset"
     workspace = one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
-    made = secrets.create(
-        row_or_none,
-        current_settings().require_webhook_key(),
+    key = current_settings().require_webhook_key()
+    created = one_row(
+        CreatedWebhook,
+        "webhooks/create",
+        f"the workspace {WORKSPACE} has 20 webhooks: delete one first",
         workspace_id=workspace.id,
         **OPERATOR,
         url=printer.url,
         events=[],
+        key_fingerprint=fingerprint(key),
     )
-    if made is None:
-        raise click.ClickException(f"the workspace {WORKSPACE} has 20 webhooks: delete one first")
-    _, printer.secret = made
+    printer.secret = derive_secret(key, created.id, created.secret_number)
 
 
 def without_limits(database_url: str) -> str:

@@ -148,12 +148,7 @@ def reply_error(error: HTTPException) -> Response:
 
 
 def forget_frames(error: Exception) -> None:
-    """Break the cycle of an error and its frames, which would keep the body in memory.
-
-    An error refers to its frames, and a frame refers to the error. This
-    cycle keeps the body of the request (up to MAX_BODY) in memory until the garbage collector finds
-    it.
-    """
+    """Break the cycle of an error and its frames, which keeps the body of the request in memory."""
     error.__traceback__ = error.__context__ = None
 
 

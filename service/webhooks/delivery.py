@@ -10,7 +10,7 @@ from werkzeug.http import parse_date
 
 from service.settings import InvalidSetting, Settings
 from service.webhooks.outbound import Answer, post
-from service.webhooks.secrets import ReadRow, derive_secret, fingerprint, signatures
+from service.webhooks.secrets import derive_secret, fingerprint, signatures
 
 log = logging.getLogger("service.webhooks")
 
@@ -138,9 +138,8 @@ def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
     )
 
 
-def record(message: Message, outcome: Outcome, read: ReadRow) -> None:
-    """Record an outcome and log a failure, without the URL, which may contain a secret."""
-    recorded = read(Recorded, "webhooks/record", **outcome._asdict())
+def log_failure(message: Message, outcome: Outcome, recorded: Recorded | None) -> None:
+    """Log a failed attempt, without the URL, which may contain a secret."""
     if outcome.success:
         return
     reason = outcome.status or (outcome.error or "").partition(":")[0]

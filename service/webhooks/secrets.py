@@ -10,11 +10,11 @@ import hmac
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import psycopg
 
-from service.database.statements import Connection, Row
+from service.database.statements import Connection
 from service.settings import Settings
 
 log = logging.getLogger("service.webhooks")
@@ -64,28 +64,6 @@ def fingerprint(key: str) -> str:
 def fingerprints(settings: Settings) -> list[str]:
     """Fingerprint each key of WEBHOOK_KEY, newest first."""
     return [fingerprint(key) for key in settings.webhook_keys]
-
-
-class ReadRow(Protocol):
-    """Runs ``sql/<name>.sql`` in a request or a command; returns its only row, or None."""
-
-    def __call__(self, kind: type[Row], name: str, /, **values: object) -> Row | None: ...
-
-
-class NewSecret(NamedTuple):
-    secret: str
-
-
-def create(read: ReadRow, key: str, **webhook: object) -> tuple[CreatedWebhook, str] | None:
-    """Create a webhook; return its row and its secret, or None if the workspace has the maximum."""
-    row = read(CreatedWebhook, "webhooks/create", key_fingerprint=fingerprint(key), **webhook)
-    return row and (row, derive_secret(key, row.id, row.secret_number))
-
-
-def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
-    """Give a webhook a new secret and return it; return None if the webhook does not exist."""
-    row = read(RotatedWebhook, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
-    return row and NewSecret(derive_secret(key, row.id, row.secret_number))
 
 
 def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:

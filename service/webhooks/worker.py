@@ -5,7 +5,6 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -135,7 +134,10 @@ class Worker:
         try:
             timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
-            delivery.record(claim, outcome, partial(self.row, patient=True))
+            recorded = self.row(
+                delivery.Recorded, "webhooks/record", patient=True, **outcome._asdict()
+            )
+            delivery.log_failure(claim, outcome, recorded)
         finally:
             with self._claiming:
                 self._in_flight.remove(claim.workspace_id)

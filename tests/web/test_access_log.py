@@ -21,6 +21,7 @@ from support.receivers import answer, subscribe
 from support.rows import SESSION, TOKENS
 from support.statements import trigger, waiting
 
+from service import logs
 from service.webhooks.worker import Worker
 
 
@@ -275,3 +276,12 @@ def test_requests_succeed_even_if_the_log_cannot_be_written(database_url, connec
         assert created.status == 201
         assert get(server.port, "/healthz").status == 200
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 1
+
+
+@pytest.mark.nodatabase
+def test_the_memory_of_rare_errors_is_bounded_although_their_texts_name_hosts(monkeypatch):
+    monkeypatch.setattr(logs, "rarely_logged", {})
+    texts = [f"host-{number} does not answer" for number in range(3 * logs.MAX_RARE)]
+    assert all(map(logs.is_rare, texts))
+    assert not logs.is_rare(texts[-1])
+    assert len(logs.rarely_logged) <= logs.MAX_RARE

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from service.api.webhooks import BY_MANAGER, BY_OPERATOR
 from service.commands.status.section import Problem, Reader, Section
-from service.webhooks.rows import BY_MANAGER, BY_OPERATOR
 from service.webhooks.secrets import MissingKey, fingerprints
 
 # A webhook that has failed for more than FAILING seconds is a problem, and so is a row that the

@@ -32,9 +32,10 @@ from service.web import access_log, errors
 from service.web.operation import operation
 from service.web.requests import Values, read_bytes
 from service.web.responses import reply
-from service.webhooks import OutboundSlots, secrets
+from service.webhooks import OutboundSlots
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.secrets import CreatedWebhook, RotatedWebhook, derive_secret, fingerprint
 from service.webhooks.worker import Worker
 from task_service_double.bodies import (
     Behavior,
@@ -322,11 +323,11 @@ def create_webhook(webhook: Values) -> Response:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
     workspace_id = double().initial.user.workspace.id
-    values = {**OPERATOR, "workspace_id": workspace_id, **webhook}
-    made = secrets.create(db.row_or_none, key, **values)
-    if made is None:
+    values = {**OPERATOR, "workspace_id": workspace_id, "key_fingerprint": fingerprint(key)}
+    created = db.row_or_none(CreatedWebhook, "webhooks/create", **values, **webhook)
+    if created is None:
         raise click.ClickException("the workspace has 20 webhooks, the maximum")
-    created, secret = made
+    secret = derive_secret(key, created.id, created.secret_number)
     return reply_json(id=created.id, secret=secret)
 
 
@@ -342,8 +343,8 @@ def owners_webhook() -> dict[str, object]:
 def rotate() -> Response:
     """Give the owner's webhook a new secret, with which the receiver verifies from now on"""
     key = double().settings.require_webhook_key()
-    rotated = secrets.rotate(db.row_or_none, key, **owners_webhook())
-    secret = db.found(rotated, "webhook").secret
+    values = {**owners_webhook(), "key_fingerprint": fingerprint(key)}
+    secret = derive_secret(key, *db.row(RotatedWebhook, "webhooks/rotate", **values))
     double().receiver.secret = secret
     return reply_json(secret=secret)
 
