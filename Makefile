@@ -14,7 +14,7 @@ setup: ## create .venv with everything that the other targets need
 run: ## run the service with PostgreSQL and demo data, reloading what changes
 	$(BIN)/task-service dev
 
-test: ## run the tests
+test: ## run the quick tests; `.venv/bin/pytest -m slow` runs those that take more than a second each
 	$(BIN)/pytest
 
 nightly: ## run the long tests that .ci/run leaves out; STEPS="fuzz faults" runs these two

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import resource
 import shutil
 import socket
@@ -22,8 +23,9 @@ from service.devkit.children import end_with_parent
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings
 
-# The marks of long tests, and the names of their folders. The options in setup.cfg deselect them.
-LONG = {"proof", "faults"}
+# The marks of long tests, and the names of their folders. Only an expression of -m that names one
+# of them selects such tests.
+LONG = "proof", "faults"
 # How many seconds a long test may take; one of them installs Debian.
 LONG_TIMEOUT = 1500
 # With SPEEDUPS=off the tests run without the package: this process cannot import it, and the
@@ -79,8 +81,32 @@ def pytest_configure(config):
     sys.dont_write_bytecode = False
     # Let curl and Python send requests to this machine directly, and not through a proxy.
     os.environ["no_proxy"] = "localhost,127.0.0.1,::1"
-    if not is_short(config):
+    if is_long(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
+    # The processes of xdist get the expression of the process that starts them.
+    elif not hasattr(config, "workerinput"):
+        config.option.markexpr = with_deselected(config)
+
+
+def is_long(config):
+    """Return whether the expression of -m asks for long tests."""
+    return any(re.search(rf"(?<!not )\b{mark}\b", config.option.markexpr) for mark in LONG)
+
+
+def is_part(config):
+    """Return whether the command line names files, folders or tests, or words of their names."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    return named or bool(config.option.keyword) or config.getoption("lf", False)
+
+
+def with_deselected(config):
+    """Return the expression of -m with the marks that this run leaves out.
+
+    It leaves out long tests, and slow ones if it is a run of the whole suite without -m.
+    """
+    given = config.option.markexpr
+    left_out = LONG if given or is_part(config) else (*LONG, "slow")
+    return " and ".join([*([f"({given})"] if given else []), *(f"not {mark}" for mark in left_out)])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -143,14 +169,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_ignore_collect(collection_path, config):
     """Ignore files whose tests would all be deselected, or need speedups that are missing."""
-    is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
+    has_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
     is_of_speedups = collection_path in OF_SPEEDUPS
-    return True if (is_long and is_short(config)) or (is_of_speedups and not SPEEDUPS) else None
-
-
-def is_short(config):
-    """Return whether this run has the mark expression of setup.cfg, which deselects long tests."""
-    return config.option.markexpr in config.getini("addopts")
+    return True if (has_long and not is_long(config)) or (is_of_speedups and not SPEEDUPS) else None
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
@@ -160,9 +181,7 @@ def pytest_xdist_auto_num_workers(config):
     Tests spend a third of their time waiting, so three processes keep two cores busy. A part of the
     suite runs in this process, and so do the long tests, so that breakpoints work.
     """
-    option = config.option
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if named or option.keyword or not is_short(config):
+    if is_part(config) or is_long(config):
         return 0
     # Each process starts its own PostgreSQL, so there is an upper limit.
     return min((os.cpu_count() or 1) * 3 // 2, 12)

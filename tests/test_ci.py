@@ -28,6 +28,11 @@ def test_each_file_of_long_tests_is_in_the_short_run_or_in_a_step_of_the_nightly
     assert short & nightly & files == {"test_fuzz.py"}
 
 
+def test_the_short_run_has_the_slow_tests_which_the_suite_leaves_out():
+    assert ".ci/newcomer" in read(".ci/run")
+    assert ".venv/bin/pytest -m slow" in read(".ci/newcomer")
+
+
 def test_each_scenario_under_load_is_in_a_folder_or_file_that_a_step_of_the_nightly_run_names():
     marked = {
         str(path.relative_to(PROJECT))

@@ -75,6 +75,7 @@ def test_the_readme_shows_the_response_of_its_request(run):
         assert expected[name] == returned[name], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_request_that_a_page_shows_succeeds_in_the_order_of_the_page(page, run):
     found = commands(page)

@@ -93,6 +93,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTS)
 def test_a_checkout_without_its_symbolic_links_stops_with_an_error_of_one_line(windows, name):
     ran = subprocess.run(

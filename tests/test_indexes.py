@@ -142,6 +142,7 @@ def plans(connection, workspace, user):
         yield f"tasks/filter?{name}", flattened(tree)
 
 
+@pytest.mark.slow
 def test_each_statement_uses_all_columns_of_the_index_that_serves_it(conditions):
     for index, (columns, *names) in SERVED.items():
         for name in names:

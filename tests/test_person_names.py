@@ -237,6 +237,7 @@ def test_sign_ins_of_the_same_user_at_the_same_time_wait_for_each_other(
     assert count(connection, "tokens", "kind = 'session'") == 3
 
 
+@pytest.mark.slow
 def test_the_field_the_document_and_the_column_reject_the_same_characters_in_names(connection):
     """All characters are tried, except surrogates and NUL, which PostgreSQL cannot store."""
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]

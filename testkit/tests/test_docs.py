@@ -128,6 +128,7 @@ UNUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [["-W", "error", *UNUSED], pytest.param(["-n", "2"], marks=pytest.mark.proof)],

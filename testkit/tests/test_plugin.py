@@ -384,6 +384,7 @@ def test_the_service_survives_a_hanging_receiver_and_ctrl_c_in_a_debugger(
     assert os.getpgid(task_service_running.process.pid) != os.getpgrp()
 
 
+@pytest.mark.slow
 def test_a_reset_survives_a_deadlock_with_a_transaction_that_still_runs(service, call):
     task = call("POST", "/tasks", json=TASK).json()
     with psycopg.connect(service.database_url) as running, ThreadPoolExecutor(1) as threads:
@@ -401,6 +402,7 @@ def test_a_reset_survives_a_deadlock_with_a_transaction_that_still_runs(service,
     assert titles(call("GET", "/tasks")) == []
 
 
+@pytest.mark.slow
 def test_operations_of_the_control_url_that_come_at_the_same_time_take_turns(service, call):
     operations = {
         "reset": {},
@@ -437,6 +439,7 @@ def test_events_of_simultaneous_requests_are_received_before_the_responses(servi
     assert {event["data"]["id"] for event in service.webhooks.events} == ids
 
 
+@pytest.mark.slow
 def test_load_accepts_more_data_than_a_request_to_the_service_may_have(service, call):
     title = "A" * 500
     service.load(*({"type": "task", "title": title} for _ in range(2500)))
@@ -637,6 +640,7 @@ def test_reordered_events_arrive_newest_first(service, call):
     assert len(service.webhooks.events) == 1
 
 
+@pytest.mark.slow
 def test_deliver_waits_for_webhook_timeout_and_an_error_shows_the_log_of_a_service_that_died():
     with Service.start(environment={"WEBHOOK_TIMEOUT": "0.2"}) as service:
         service.webhooks.hang(times=1)
@@ -670,6 +674,7 @@ def test_the_command_to_start_is_a_path_that_may_have_spaces_or_a_list_of_words(
     assert Command.find("'/opt/a b/task-service'", tmp_path).words == ["/opt/a b/task-service"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("configuration", "where"), [(None, "."), ("pytest.ini", "tests")])
 def test_a_relative_command_is_resolved_from_the_root_of_the_project(
     tmp_path, configuration, where

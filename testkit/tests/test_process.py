@@ -228,6 +228,7 @@ def test_with_keep_the_command_returns_once_the_double_serves_and_the_double_end
         assert not file.exists()
 
 
+@pytest.mark.slow
 def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
     errors = fails(*COMMAND, "--keep", MAX_BODY="much")
     assert errors == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
@@ -259,6 +260,7 @@ def test_a_tmpdir_with_a_long_path_or_a_space_is_not_used(name, folder):
         assert not os.listdir(odd)
 
 
+@pytest.mark.slow
 def test_if_postgresql_cannot_be_set_up_the_error_shows_its_output(folder):
     with tempfile.TemporaryDirectory() as site:
         # initdb runs this program before anything else.
@@ -274,6 +276,7 @@ def test_if_postgresql_cannot_be_set_up_the_error_shows_its_output(folder):
         assert "Error: initdb failed\nno space for -D" in fails(*COMMAND, PYTHONPATH=site)
 
 
+@pytest.mark.slow
 def test_stderr_is_empty_until_gunicorn_dies_and_then_shows_the_end_of_the_log(
     folder, database_url
 ):
@@ -289,6 +292,7 @@ def test_stderr_is_empty_until_gunicorn_dies_and_then_shows_the_end_of_the_log(
     assert errors.endswith("gunicorn has ended with status -9; its messages above may say why\n")
 
 
+@pytest.mark.slow
 def test_for_a_user_without_a_name_the_error_names_the_option_that_helps():
     """A container that runs with ``--user 54321`` has such a user."""
     nameless = ["unshare", "--user", "--map-user=54321"]
@@ -338,6 +342,7 @@ def test_with_a_database_url_the_double_makes_its_database_there_and_drops_it_at
     assert made not in databases()
 
 
+@pytest.mark.slow
 def test_the_double_obeys_its_options_and_settings_and_ignores_variables_of_the_tested_project(
     tmp_path,
 ):

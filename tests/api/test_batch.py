@@ -346,6 +346,7 @@ def insert_large(connection, cast):
     return insert_large
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("character", "size"), LARGE.values(), ids=LARGE)
 @pytest.mark.parametrize("name", ["update", "delete", "subtasks of delete"])
 def test_a_batch_changes_and_deletes_at_most_4_mib_of_json(
@@ -427,6 +428,7 @@ def test_the_request_posts_the_events_of_a_batch(
     assert types == ["task.created", "task.deleted", "task.updated"]
 
 
+@pytest.mark.slow
 def test_two_batches_that_name_the_same_tasks_in_opposite_orders_both_succeed(
     alice, bob, unlimited
 ):
@@ -492,6 +494,7 @@ def test_a_parent_must_come_before_its_subtasks_in_a_batch(alice, connection):
     assert count(connection, "tasks") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", [False, True])
 def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for_each_other(
     alice, bob, unlimited, connection, deadlocks, refused

@@ -228,6 +228,7 @@ def rows_read(connection, name, values):
     )
 
 
+@pytest.mark.slow
 def test_a_page_with_bounds_or_the_order_of_completion_reads_few_rows_with_any_filter(
     connection, cast, large
 ):
@@ -243,6 +244,7 @@ def test_a_page_with_bounds_or_the_order_of_completion_reads_few_rows_with_any_f
     assert {which: rows for which, rows in read.items() if rows > 800} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [None, ["done"], ["in_progress", "todo"]])
 def test_each_page_in_the_order_of_completion_reads_few_rows_even_far_down_the_list(
     connection, cast, large, status

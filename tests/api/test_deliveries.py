@@ -111,6 +111,7 @@ def test_deliveries_can_be_filtered_by_state_and_come_newest_first(
     assert invalid_field(other, "state") == "must be one of: waiting, delivered, failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [None, "waiting", "delivered", "failed"])
 def test_a_page_of_deliveries_in_one_state_reads_only_deliveries_in_that_state(
     webhook, cast, connection, state

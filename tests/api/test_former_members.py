@@ -153,6 +153,7 @@ def almost_full(connection, cast):
     assert count(connection, "members", f"workspace_id = '{cast['acme']}'") == MAXIMUM - 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("almost_full")
 def test_a_workspace_has_at_most_10000_members(
     alice, join, together, cast, cli, connection, path, initech

@@ -60,6 +60,7 @@ def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
         assert_pending(check())
 
 
+@pytest.mark.slow
 def test_healthz_returns_503_while_the_database_is_read_only(other, check_other):
     assert check_other().status_code == 200
     name = conninfo_to_dict(other)["dbname"]

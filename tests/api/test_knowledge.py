@@ -75,6 +75,7 @@ def put_many(connection, cast):
     return put_many
 
 
+@pytest.mark.slow
 def test_of_5000_matches_the_best_come_first_even_if_they_are_the_oldest(alice, put_many):
     put_many(5000)
     matches = read_all(alice, "/knowledge", q="tea", limit=200)
@@ -83,6 +84,7 @@ def test_of_5000_matches_the_best_come_first_even_if_they_are_the_oldest(alice, 
     assert len(set(ids(matches))) == 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", ["tea", "-coffee", "tea -coffee", '"tea tea" or drink'])
 def test_of_more_than_5000_matches_the_newest_come_first(alice, put_many, q):
     put_many(5001)
@@ -91,6 +93,7 @@ def test_of_more_than_5000_matches_the_newest_come_first(alice, put_many, q):
     assert len(matches) == 5001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5000, 5001])
 def test_pages_keep_their_order_while_the_number_of_matches_crosses_5000(
     alice, put, put_many, connection, count

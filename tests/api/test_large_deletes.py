@@ -40,6 +40,7 @@ def test_deleting_large_subtasks_without_a_webhook_builds_no_events_and_so_is_fa
     assert count(connection, "tasks") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
 def test_deleting_more_subtasks_than_one_request_can_announce_gets_409_and_deletes_nothing(
     build, connection, cast, family, heard_by
@@ -59,6 +60,7 @@ def test_deleting_more_subtasks_than_one_request_can_announce_gets_409_and_delet
     assert (count(connection, "tasks"), count(connection, "events")) == (0, announced + 2)
 
 
+@pytest.mark.slow
 def test_deleting_more_than_10_000_small_subtasks_with_a_webhook_gets_409(alice, connection, cast):
     author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
     parent = insert(connection, "tasks", title="Parent", **author)

@@ -57,6 +57,7 @@ def many(connection, cast):
     connection.execute("TRUNCATE workspaces, users CASCADE")
 
 
+@pytest.mark.slow
 def test_each_page_of_a_search_in_many_tasks_reads_ten_thousand_tasks(alice, many):
     assert ids(read_all(alice, "/tasks", q="report", limit=30)) == many[::-1]
     searched = []
@@ -73,6 +74,7 @@ def test_each_page_of_a_search_in_many_tasks_reads_ten_thousand_tasks(alice, man
         assert len(read_all(alice, "/tasks", q="report", projectId="old", **sort)) == 2
 
 
+@pytest.mark.slow
 def test_a_search_that_finds_nothing_reads_ten_thousand_rows(connection, cast, many):
     values = dict.fromkeys(STATEMENTS["tasks/search"].parameters)
     values |= {"workspace_id": cast["acme"], "user_id": cast["alice"], "limit": 50}

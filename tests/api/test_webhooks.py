@@ -600,6 +600,7 @@ def test_urls_can_be_checked_while_receivers_occupy_all_threads_that_may_wait_fo
             assert client.post("/webhooks", {"url": receiver.url}).status_code == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers", [{}, {"Idempotency-Key": "once"}], ids=["without a key", "with a key"]
 )

@@ -204,6 +204,7 @@ def test_on_a_terminal_ids_and_json_have_no_header(printed):
     assert printed("token", "list", "bob@example.com")[0].startswith("ID  ")
 
 
+@pytest.mark.slow
 def test_a_long_command_shows_its_progress_on_a_terminal(database_url, empty, cli, tmp_path):
     def shown(url, *words, stdout=subprocess.DEVNULL):
         reader, stderr = os.openpty()

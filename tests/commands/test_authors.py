@@ -59,6 +59,7 @@ def shown(connection, table):
     return [tuple(row.values()) for row in connection.execute(query)]
 
 
+@pytest.mark.slow
 @each_table
 def test_only_objects_that_were_never_changed_get_their_author(released, empty, table):
     """The first batches have nothing to change, and must not end the run."""
@@ -104,6 +105,7 @@ def test_a_change_during_the_batches_keeps_its_user(released, empty, table):
     assert shown(released, table) == [(1, cast["alice"], 2), (2, cast["bob"], 1)]
 
 
+@pytest.mark.slow
 @each_table
 def test_no_batch_searches_the_whole_table(released, empty, table):
     """PostgreSQL reads a batch by the primary key, even without statistics of the new columns."""

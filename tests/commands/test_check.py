@@ -127,6 +127,7 @@ def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_that_does_not_sho
     assert password not in lines[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_an_unreachable_database_is_an_error_with_its_remedy_that_does_not_prevent_a_start():
     with socket.create_server(("127.0.0.1", 0)) as frozen:
@@ -253,6 +254,7 @@ def test_a_missing_file_of_certificate_authorities_has_its_own_remedy():
     assert 'root certificate file "/nowhere" does not exist: DATABASE_URL needs' in lines[-1]
 
 
+@pytest.mark.slow
 def test_check_and_migrate_name_a_locale_that_knows_case_in_ascii_only_and_the_remedy(database_url):
     """Such a database works, except that a search for é does not find É."""
     name = f"test_{uuid.uuid4().hex[:12]}"

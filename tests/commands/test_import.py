@@ -179,6 +179,7 @@ def test_an_assignee_who_is_no_member_is_named(upload):
     assert refused.stderr == "eve@example.com is not a member of the workspace\n"
 
 
+@pytest.mark.slow
 def test_an_upload_survives_responses_that_are_not_json_and_creates_each_task_once(
     database_url, tmp_path
 ):
@@ -198,6 +199,7 @@ def test_an_upload_survives_responses_that_are_not_json_and_creates_each_task_on
         double.stop()
 
 
+@pytest.mark.slow
 def test_an_import_over_http_sends_few_requests_and_a_repetition_continues_it(
     alice, upload, connection
 ):
@@ -229,6 +231,7 @@ def elsewhere(other, start):
     app.extensions["pool"].close()
 
 
+@pytest.mark.slow
 def test_a_workspace_moves_to_an_installation_that_has_some_of_the_same_people(
     cli, cast, insert_into, elsewhere
 ):

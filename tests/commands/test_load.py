@@ -370,6 +370,7 @@ def test_the_demo_data_can_be_loaded(app, connection, alice):
     assert alice.get("/ai/suggestions", headers=ada).get_json()["data"]
 
 
+@pytest.mark.slow
 def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url, connection):
     """The child process reports its peak memory without the memory of its imports."""
     program = (

@@ -51,6 +51,7 @@ def test_help_and_version_work_with_invalid_settings(run, monkeypatch):
     assert run("--version").stdout == f"{build()}\n"
 
 
+@pytest.mark.slow
 def test_the_version_of_a_checkout_and_of_builds_from_it_names_the_commit(tmp_path):
     """A wheel is built from the source distribution, which contains no repository."""
     copy_project(tmp_path)

@@ -102,6 +102,7 @@ def test_other_commands_say_that_migrations_are_missing(empty, start):
         assert re.fullmatch(line, outcome.stderr)
 
 
+@pytest.mark.slow
 def test_two_runs_of_migrate_at_the_same_time_apply_each_file_once(empty, database_url):
     settings = Settings.read({"DATABASE_URL": empty})
     with ThreadPoolExecutor(2) as threads:
@@ -110,6 +111,7 @@ def test_two_runs_of_migrate_at_the_same_time_apply_each_file_once(empty, databa
     assert schema(empty) == schema(database_url)
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_migrate_keeps_the_finished_files_and_the_next_run_applies_the_rest(
     empty, database_url
 ):
@@ -164,6 +166,7 @@ def said(capsys, text):
     return next(line for line in seen.splitlines(keepends=True) if text in line)
 
 
+@pytest.mark.slow
 def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the_reader(
     empty, later, monkeypatch, capsys
 ):
@@ -200,6 +203,7 @@ def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the
     assert f"process {line.split()[3]} " not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_migrate_names_the_session_that_holds_its_lock_and_gives_up_after_a_while(
     empty, monkeypatch, capsys
 ):

@@ -131,6 +131,7 @@ def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watche
     assert finish(run()) == (0, [], "nothing to do: the schema is up to date\n")
 
 
+@pytest.mark.slow
 def test_an_ordinary_migration_after_one_in_batches_changes_versions_again(run, watcher, copied):
     """A connection that migrates keeps versions only in the transactions of batches."""
     name = "9004-titles"
@@ -141,6 +142,7 @@ def test_an_ordinary_migration_after_one_in_batches_changes_versions_again(run, 
     assert watcher.execute(known).fetchall() == [(id, version + 1) for id, version in before]
 
 
+@pytest.mark.slow
 def test_without_a_terminal_migrate_says_that_a_migration_begins_before_it_ends(
     run, watcher, copied, other
 ):
@@ -151,6 +153,7 @@ def test_without_a_terminal_migrate_says_that_a_migration_begins_before_it_ends(
     assert finish(process)[:2] == (0, [BACKFILL[0]])
 
 
+@pytest.mark.slow
 def test_after_a_migration_in_batches_an_index_shows_how_many_rows_there_are_without_the_table(
     run, watcher
 ):
@@ -163,6 +166,7 @@ def test_after_a_migration_in_batches_an_index_shows_how_many_rows_there_are_wit
     assert "Heap Fetches: 0" in lines, lines
 
 
+@pytest.mark.slow
 def test_a_second_run_waits_as_long_as_the_first_one_works_and_does_not_say_how_to_end_it(
     run, watcher, copied, other, monkeypatch, capsys
 ):
@@ -215,6 +219,7 @@ UPDATE plans SET per_minute = 7 WHERE per_minute <> 7""",
         assert owner.execute("SELECT DISTINCT per_minute FROM plans").fetchall() == [(7,)]
 
 
+@pytest.mark.slow
 def test_two_runs_at_the_same_time_apply_a_migration_of_each_kind_once(run, watcher):
     runs = [run(), run()]
     with ThreadPoolExecutor(2) as threads:
@@ -255,6 +260,7 @@ def blocked(name, run, watcher, copied, other):
         blocker.rollback()
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_the_lock_of_another_run_does_not_make_its_index_fail(
     run, watcher, copied, other
 ):
@@ -302,6 +308,7 @@ def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_o
     assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
 
 
+@pytest.mark.slow
 def test_the_statement_of_a_killed_run_ends_in_the_server_too(copied, watcher, run):
     """The statement would take ten minutes.
 
@@ -358,6 +365,7 @@ def test_migrate_refuses_a_file_with_an_unknown_way_to_run_before_it_applies_any
     assert watcher.execute("SELECT name FROM schema_migrations").fetchall() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_nohup_started_goes_on_after_a_hangup(run, watcher, other):
     with psycopg.connect(other) as blocker:
         blocker.execute(BLOCKED[COLUMN[0]])
@@ -370,6 +378,7 @@ def test_a_run_that_nohup_started_goes_on_after_a_hangup(run, watcher, other):
     assert (status, names) == (0, NAMES)
 
 
+@pytest.mark.slow
 def test_migrate_replaces_its_own_invalid_index_and_keeps_those_of_the_operator(run, watcher):
     """The operator's indexes have names that are words of the migration, too."""
     watcher.execute("ALTER TABLE tasks ADD COLUMN estimate integer")

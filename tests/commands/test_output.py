@@ -98,6 +98,7 @@ def test_the_arguments_of_every_command_are_known():
     assert [*ARGUMENTS] == leaves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["user list", "workspace export", "webhook rotate"])
 def test_a_command_that_cannot_print_its_result_says_so_and_fails(name, run):
     with open("/dev/full", "wb") as full:
@@ -113,6 +114,7 @@ def test_every_command_that_cannot_print_its_result_says_so_and_fails(run):
             assert_said(name, run(name, closed=True), CLOSED)
 
 
+@pytest.mark.slow
 def test_a_secret_that_nobody_received_is_never_passed_over_in_silence(run):
     """A reader that ends early is no error, except for a secret."""
     reader, writer = os.pipe()
@@ -127,6 +129,7 @@ def test_a_secret_that_nobody_received_is_never_passed_over_in_silence(run):
 in_ascii_folder = pytest.mark.skipif(not str(PROJECT).isascii(), reason=f"{PROJECT} is not ASCII")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variable",
     [{"PYTHONIOENCODING": "ascii"}, pytest.param({"LC_ALL": "C"}, marks=in_ascii_folder)],

@@ -331,6 +331,7 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
     assert section.metrics == {"web_processes": 1, "workers": 2, "processes_silent": 1}
 
 
+@pytest.mark.slow
 def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
     reader, database_url, connection, monkeypatch
 ):
@@ -370,6 +371,7 @@ def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
     assert problem.text == "a lock of a table hid the figures of tables, and has ended since"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_row_lock_of_a_person_is_a_problem_and_its_remedy_ends_it(
     hidden, used, stranger, status_of, monkeypatch
@@ -539,6 +541,7 @@ def test_a_missing_web_process_is_a_problem(other, status_of):
     assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
 
 
+@pytest.mark.slow
 def test_a_read_only_database_is_a_problem(used, status_of):
     run_in(used, "ALTER DATABASE {database} SET default_transaction_read_only = on")
     outcome = status_of(used, "--json")
@@ -567,6 +570,7 @@ def test_missing_rights_are_the_only_problem_and_figures_that_need_them_are_zero
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": [], "changed": []}
 
 
+@pytest.mark.slow
 def test_if_a_session_with_a_lock_is_hidden_status_names_the_grant_that_reveals_the_session(
     used, stranger, status_of
 ):
@@ -670,6 +674,7 @@ DROP INDEX "by old";
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["false", "off"])
 def test_a_table_whose_autovacuum_is_off_is_a_problem_with_its_remedy(value, used, status_of):
     run_in(used, f"ALTER TABLE tasks SET (autovacuum_enabled = {value})")
@@ -680,6 +685,7 @@ def test_a_table_whose_autovacuum_is_off_is_a_problem_with_its_remedy(value, use
     assert problems(status_of(used, "--json")) == []
 
 
+@pytest.mark.slow
 def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatch):
     monkeypatch.setattr(database, "DEAD_ROWS", 10)
     # Without this setting, autovacuum could remove the dead rows before status reads their number.

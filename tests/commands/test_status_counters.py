@@ -24,6 +24,7 @@ def metrics(cli):
     return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
 
+@pytest.mark.slow
 def test_the_counters_include_requests_of_all_processes_even_of_processes_that_have_ended(
     cli, database_url
 ):
@@ -113,6 +114,7 @@ def corrupted(request, other):
             server.execute(f"DROP DATABASE {copy} WITH (FORCE)")
 
 
+@pytest.mark.slow
 def test_status_reports_corruption_for_an_hour_and_the_service_stays_ready(
     corrupted, start, caplog
 ):

@@ -36,6 +36,7 @@ def pooled(database_url, folder, size):
         yield f"postgresql://postgres@127.0.0.1:{port}/service"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pgbouncer")
 def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_time(
     database_url, connection, readable, start
@@ -82,6 +83,7 @@ def test_status_leaves_no_setting_behind_in_a_session_of_pgbouncer(database_url,
             assert client.execute(query).fetchone() == before
 
 
+@pytest.mark.slow
 def test_a_killed_process_disappears_from_the_list_and_a_frozen_process_stays(app, connection):
     """Another process removes the row if it runs on the same host and finds no such process id."""
     host = os.uname().nodename[:20]
@@ -113,6 +115,7 @@ def test_a_killed_process_disappears_from_the_list_and_a_frozen_process_stays(ap
     assert {*names(connection)} == left
 
 
+@pytest.mark.slow
 def test_a_stopped_process_removes_its_row_and_a_killed_process_leaves_it(database_url, connection):
     with working(database_url) as worker:
         wait_until(lambda: names(connection), worker)
@@ -126,6 +129,7 @@ def test_a_stopped_process_removes_its_row_and_a_killed_process_leaves_it(databa
         assert len(names(connection)) == 1
 
 
+@pytest.mark.slow
 def test_status_of_one_process_fails_once_the_process_is_frozen(
     database_url, connection, cli, monkeypatch
 ):
@@ -186,6 +190,7 @@ def test_a_process_gives_its_sign_of_life_once_one_of_its_connections_is_free(bu
     assert names(connection) == [application_name("web")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speedups", [pytest.param("on", marks=pytest.mark.speedups), "off"])
 def test_status_says_of_each_web_process_whether_it_uses_the_speedups(speedups, other, status_of):
     with serving(other, SPEEDUPS=speedups, WEB_CONCURRENCY="1") as server, working(other) as worker:

@@ -46,6 +46,7 @@ def served(port):
     return *(int(re.search("[0-9]*$", part)[0] or 0) for part in parts), number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
     name, copied, database_url, unlimited
@@ -114,6 +115,7 @@ def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_s
         assert "postgres:" not in line
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 @pytest.mark.root("can enter a folder and lose the right")
 def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
@@ -134,6 +136,7 @@ def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
     assert started
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_to_stop_also_ends_workers_that_are_still_starting(name, tmp_path):

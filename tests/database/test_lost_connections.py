@@ -113,6 +113,7 @@ def test_a_request_that_finds_all_connections_taken_gets_503_after_the_pool_time
     assert alice_at(app).get("/tasks").status_code == 200
 
 
+@pytest.mark.slow
 def test_without_a_database_every_response_is_503_within_3_seconds(build, away):
     app = build(database_url=away)
     requests = "GET /api/tasks", "POST /api/tasks", "GET /nothing", "GET /healthz"
@@ -133,6 +134,7 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, away):
     assert app.test_client().get("/openapi.json").status_code == 200
 
 
+@pytest.mark.slow
 def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait_again(build, away):
     app = build(database_url=away, pool_timeout=4)
     start = time.monotonic()
@@ -142,6 +144,7 @@ def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait
     assert time.monotonic() - start < 4
 
 
+@pytest.mark.slow
 def test_a_service_uses_a_database_that_starts_later_without_a_restart(build, database_url):
     """The folder for the socket is empty at first. Later it has a link to a server's socket."""
     parts = psycopg.conninfo.conninfo_to_dict(database_url)

@@ -1,5 +1,6 @@
 """A server that only reports an old version; tests/proof/test_old_server.py runs a real one."""
 
+import pytest
 from support.old_server import assert_named
 from support.proxy import Proxy
 
@@ -13,6 +14,7 @@ class OldServer(Proxy):
         return before + found + b"13" + after[2:] if found else content
 
 
+@pytest.mark.slow
 def test_a_postgresql_older_than_15_gets_an_error_of_one_line_that_names_its_version(
     database_url, connection
 ):

@@ -61,6 +61,7 @@ def guilty(server, expected, settings):
     return {name: text for half in halves for name, text in guilty(server, expected, half).items()}
 
 
+@pytest.mark.slow
 def test_all_settings_of_a_role_together_change_no_result(server):
     """Each setting has its first other value, and then its last one."""
     settings, expected = alternatives(server.connection), server.results()

@@ -60,6 +60,7 @@ def test_the_watchdog_allows_the_setup_of_a_connection_as_much_time_as_a_stateme
     pool.watchdog.close()
 
 
+@pytest.mark.slow
 def test_while_postgresql_is_frozen_every_request_gets_503_and_afterwards_requests_succeed(
     build, proxy
 ):

@@ -248,6 +248,7 @@ def test_on_a_terminal_dev_prints_a_readable_line_for_each_request(running):
     assert "secret" not in line
 
 
+@pytest.mark.slow
 def test_dev_starts_without_the_reference_page_and_says_so(folder, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['flask_swagger_ui'] = None\n"
@@ -433,6 +434,7 @@ def test_dev_names_a_port_that_is_taken_before_it_starts_anything(folder):
     assert not (folder / "postgres").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("unshare", "ip")
 @pytest.mark.parametrize(
     "change", ["ip link set lo up; ip address delete 127.0.0.1/8 dev lo", "ip link set lo down"]
@@ -455,6 +457,7 @@ def test_without_a_way_to_127_0_0_1_dev_and_the_double_say_what_to_do_and_start_
     assert not (folder / "x" / "postgres").exists()
 
 
+@pytest.mark.slow
 def test_if_postgresql_cannot_start_the_error_shows_only_the_log_of_this_start(folder):
     postgres = embedded.Postgres(folder)
     postgres.start()
@@ -474,6 +477,7 @@ def test_if_postgresql_cannot_start_the_error_shows_only_the_log_of_this_start(f
     assert "ready to accept" not in caught.value.message
 
 
+@pytest.mark.slow
 def test_if_gunicorn_cannot_start_dev_prints_an_error_and_no_banner_even_if_stderr_is_closed(
     folder, tmp_path
 ):
@@ -519,6 +523,7 @@ def test_erasing_the_data_removes_no_other_file_in_the_data_folder(folder):
     server.cleanup()
 
 
+@pytest.mark.slow
 @as_root
 def test_as_root_no_folder_changes_its_mode_and_the_data_folder_must_be_open_to_other_users(
     folder, tmp_path, monkeypatch
@@ -537,6 +542,7 @@ def test_as_root_no_folder_changes_its_mode_and_the_data_folder_must_be_open_to_
     assert modes(binaries, folder) == before
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_the_same_time_create_the_system_user_once(tmp_path, monkeypatch):
     account = pwd.getpwuid(os.getuid())
     created, added = tmp_path / "created", tmp_path / "added"

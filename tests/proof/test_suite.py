@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.guard import marked
 from support.processes import wait_until
-from support.project import PROJECT, environment
+from support.project import PROJECT, environment, run
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
@@ -67,3 +67,29 @@ def test_tests_and_their_programs_keep_compiled_modules_even_if_the_shell_forbid
     compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
     # Only the program imports the module users.
     assert {"test_output", "users", "__main__"} <= compiled
+
+
+# A file with quick, slow and long tests, one of each.
+FILE = "testkit/tests/test_process.py"
+QUICK = "test_invalid_options_are_named_before_anything_starts"
+SLOW = "test_if_postgresql_cannot_be_set_up_the_error_shows_its_output"
+LONG = "test_a_killed_worker_process_is_replaced_and_the_urls_stay_the_same"
+
+
+@pytest.mark.parametrize(
+    ("options", "selected"),
+    [
+        ([], {QUICK}),
+        (["-m", "slow"], {SLOW}),
+        (["-m", "slow or not slow"], {QUICK, SLOW}),
+        (["-m", "proof"], {LONG}),
+        (["-k", SLOW], {SLOW}),
+        ([FILE], {QUICK, SLOW}),
+        ([f"{FILE}::{SLOW}"], {SLOW}),
+        (["-m", "proof", FILE], {LONG}),
+    ],
+)
+def test_the_suite_leaves_out_slow_tests_unless_the_command_line_names_them(options, selected):
+    command = [*PYTEST, "-o", f"testpaths={FILE}", "--collect-only", "-q", "-n", "0", *options]
+    listed = run(*command, cwd=PROJECT)
+    assert {name for name in (QUICK, SLOW, LONG) if name in listed} == selected

@@ -48,6 +48,7 @@ def refusal(folder, version):
     return ended.stderr.strip().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_version_that_is_not_three_numbers_or_not_above_the_newest_release_is_refused(checkout):
     for version in ("", "1.3", "v1.3.0", "1.3.0-rc1", "1.03.0", "1.3.0.0", "²"):
         expected = f"Error: VERSION={version} is not three numbers, like 1.2.3 (semver.org)."
@@ -60,6 +61,7 @@ def test_a_version_that_is_not_three_numbers_or_not_above_the_newest_release_is_
             run("git", *WHO, "tag", "v1.10.0", cwd=checkout)
 
 
+@pytest.mark.slow
 def test_changes_without_a_commit_another_branch_and_a_changelog_without_entries_are_refused(
     checkout,
 ):
@@ -77,6 +79,7 @@ def test_changes_without_a_commit_another_branch_and_a_changelog_without_entries
     assert refusal(checkout, "1.3.0").endswith("run make setup.")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("make"), reason="make is missing")
 def test_a_commit_whose_nightly_run_or_short_run_has_not_passed_makes_no_release(checkout):
     """The lock file is confirmed first, for which uv asks the package index."""

@@ -4,6 +4,7 @@ import json
 import re
 
 import psycopg
+import pytest
 from support import policy
 from support.project import PROJECT, output
 from support.releases import FOLDER, for_each_release, read_bytes, read_json
@@ -25,6 +26,7 @@ def expect_none(faults):
     assert not found, found
 
 
+@pytest.mark.slow
 def test_two_records_of_one_checkout_are_the_same(record, pytestconfig):
     """With ``--record VERSION`` this test writes the record."""
     files = {}

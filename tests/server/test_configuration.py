@@ -9,6 +9,7 @@ from support.processes import web_line
 from support.project import PROJECT, environment, read
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_an_invalid_setting_stops_the_start_and_the_error_names_it():
     for settings, told in (
@@ -67,6 +68,7 @@ def configured():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 @pytest.mark.needs(descriptors=4096)
 def test_a_process_takes_clients_for_half_its_descriptors_500_at_most_and_more_than_its_threads(

@@ -44,6 +44,7 @@ def test_a_long_query_reaches_the_service_as_it_does_with_the_speedups(server):
     assert json.loads(answer.body)["errors"][0]["field"] == "q"
 
 
+@pytest.mark.slow
 def test_slow_clients_occupy_threads_and_even_the_health_check_waits_for_a_free_thread(server):
     """Therefore a proxy that buffers requests, such as nginx, must stand in front."""
     with connect(server.port) as first, connect(server.port) as second:

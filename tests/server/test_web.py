@@ -187,6 +187,7 @@ LEAKY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speedups", BOTH)
 def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, speedups):
     log = tmp_path / "stderr"
@@ -213,6 +214,7 @@ def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, sp
     assert "Traceback" not in shown
 
 
+@pytest.mark.slow
 def test_on_a_platform_without_epoll_gunicorn_s_gthread_serves(database_url, connection, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import select\ndel select.epoll\n")
     paths = os.pathsep.join([str(tmp_path), str(PROJECT)])

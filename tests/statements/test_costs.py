@@ -138,6 +138,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize(("name", "filters", "mode"), PAGES)
 def test_a_page_of_a_list_reads_about_one_page_of_rows_at_any_depth(

@@ -68,6 +68,7 @@ def ends():
     return found
 
 
+@pytest.mark.slow
 def test_in_each_timezone_days_end_where_zoneinfo_and_postgresql_say(connection, ends):
     """Moments for which the data of Python and of PostgreSQL differ are left out.
 

@@ -177,6 +177,7 @@ def stage(connection, connect, cast, values):
     stage.threads.shutdown()
 
 
+@pytest.mark.slow
 def test_a_statement_that_waits_for_a_row_holds_no_row_of_a_later_table(connection, stage):
     names, wrong = writes(connection), []
     for name in names:
@@ -191,6 +192,7 @@ def test_a_statement_that_waits_for_a_row_holds_no_row_of_a_later_table(connecti
     assert len(names) > 20
 
 
+@pytest.mark.slow
 def test_no_two_writes_of_users_and_members_deadlock(connection, stage):
     """Two statements wait for the same row, and then both go on at the same time."""
     names = [name for name in writes(connection) if len(stage.locks(name)) > 1]

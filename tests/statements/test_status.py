@@ -141,6 +141,7 @@ SELECT 'schema', nspname, nspname, privilege_type
 """
 
 
+@pytest.mark.slow
 def test_status_names_each_object_on_which_the_role_lacks_a_right(connect):
     """The rights come from the catalogue, so a new kind of object is tested too."""
     still = connect()

@@ -115,6 +115,7 @@ def waits_for_a_connection():
     )
 
 
+@pytest.mark.slow
 def test_the_log_line_says_how_long_the_request_queued_and_waited_for_a_database_connection(
     build, lines
 ):
@@ -267,6 +268,7 @@ def test_warnings_and_records_of_libraries_are_logged_as_lines_of_json(lines):
     assert "RuntimeError: two\nlines" in entry["exception"]
 
 
+@pytest.mark.slow
 def test_requests_succeed_even_if_the_log_cannot_be_written(database_url, connection):
     with (
         open("/dev/full", "wb") as full,

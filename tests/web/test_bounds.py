@@ -50,6 +50,7 @@ def test_at_most_100_errors_are_listed_and_long_names_are_cut(alice):
     assert max(len(error["field"]) for error in errors) == 100
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_floods_of_eight_large_bodies_at_the_same_time(
     database_url, unlimited
 ):

@@ -44,6 +44,7 @@ def test_no_other_worker_attempts_a_leased_delivery(worker, connection, receiver
     assert states(connection) == [("delivered", 1)]
 
 
+@pytest.mark.slow
 def test_another_worker_delivers_what_a_killed_worker_had_claimed_once_the_lease_ends(
     process, run, connection, receiver, announced
 ):
@@ -103,6 +104,7 @@ def test_after_a_signal_only_the_outcome_of_an_attempt_still_waits_for_a_connect
     assert states(connection) == [("delivered", 1)]
 
 
+@pytest.mark.slow
 def test_a_worker_survives_the_loss_of_the_database(
     own_url, run, cast, connection, receiver, announced
 ):
@@ -148,6 +150,7 @@ def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
     assert running.stop()
 
 
+@pytest.mark.slow
 def test_a_poll_reads_no_backlog_of_a_webhook_that_is_disabled_or_backs_off(
     cast, connection, receiver
 ):

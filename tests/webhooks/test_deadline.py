@@ -68,6 +68,7 @@ def send(app, method, path, body=None, waited=WAITED, **headers):
     return response.status_code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mark", "forwards_it", "status"),
     [
@@ -93,6 +94,7 @@ def test_a_request_during_which_postgresql_freezes_is_answered_in_time(
     assert count(connection, "tasks") == len(deliveries(connection)) >= (status == 201)
 
 
+@pytest.mark.slow
 def test_a_request_is_answered_in_time_if_postgresql_freezes_while_a_receiver_hangs(
     app, proxy, cast, connection, receiver
 ):
@@ -127,6 +129,7 @@ def test_a_request_without_enough_time_left_to_post_leaves_the_delivery_to_the_w
     assert [row["attempts"] for row in deliveries(connection)] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lock", "path", "body", "status"),
     [
@@ -146,6 +149,7 @@ def test_a_request_waits_for_a_lock_only_as_long_as_its_earlier_waits_have_left_
         assert send(app, "POST", path, body) == status
 
 
+@pytest.mark.slow
 def test_the_time_of_a_look_up_is_not_taken_from_the_time_for_the_database(
     app, connection, receiver, monkeypatch
 ):

@@ -336,12 +336,14 @@ def test_compressed_responses_are_not_decompressed(receiver):
     assert send(receiver.url).content == bomb
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", [drip_headers, drip_body, drip_body_of_unknown_length, hang])
 def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     receiver.behaves(behaviour)
     times_out(receiver.url, 0.7, least=650)
 
 
+@pytest.mark.slow
 def test_the_time_of_a_look_up_is_part_of_the_attempt(names, receiver):
     names["slow.example.com"] = [lambda: sleep(1) or ["127.0.0.1"]]
     receiver.behaves(hang)
@@ -408,6 +410,7 @@ sys.stdin.read(1)
 """
 
 
+@pytest.mark.slow
 def test_a_process_can_end_while_a_look_up_or_an_attempt_hangs(receiver):
     receiver.behaves(hang)
     command = [sys.executable, "-c", PROGRAM, receiver.url]

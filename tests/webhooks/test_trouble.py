@@ -15,6 +15,7 @@ from service import logs
 from service.commands.migrate import migrate
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_sigterm_ends_a_worker_promptly_while_the_database_is_unreachable(away):
     """The worker has 128 threads, which must not wait for the database one after the other."""

@@ -232,6 +232,7 @@ def test_each_request_closes_the_files_of_a_form_with_and_without_speedups():
         assert file.closed
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_each_path_leads_to_the_same_view_with_and_without_speedups():
     found = []

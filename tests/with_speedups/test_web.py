@@ -81,6 +81,7 @@ def unread(port):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ps", descriptors=1024)
 @pytest.mark.usefixtures("unlimited")
 def test_a_flood_of_uploads_takes_bounded_memory_and_leaves_other_clients_connected(lone):
@@ -115,6 +116,7 @@ def test_a_client_that_offers_websocket_gets_an_ordinary_response(lone, options)
     assert answer.status == 200
 
 
+@pytest.mark.slow
 def test_a_stopping_server_answers_half_a_request_and_logs_no_part_of_it(database_url, tmp_path):
     log = tmp_path / "stderr"
     half = b"GET /api/tasks?token=hush HTTP/1.1\r\nHost: x\r\n"

@@ -290,6 +290,7 @@ def mutations():
     return st.builds(mutate, st.sampled_from(requests), st.lists(edit, max_size=4)) | st.binary()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(mutations(), st.integers(1, 20))
 def test_any_bytes_are_a_request_or_raise_a_request_error(data, parts):

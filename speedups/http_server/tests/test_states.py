@@ -58,6 +58,7 @@ def test_a_request_that_is_not_complete_in_time_gets_408_even_if_bytes_keep_comi
     assert read(second).status == 408
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
     """Without keepalive, each connection serves one request."""
     answer = Answer(receive_all(serve(keepalive=0).ask()))
@@ -84,6 +85,7 @@ def test_the_worker_waits_for_a_client_to_close_but_no_longer_than_linger(serve)
         wait_until(lambda: not server.connections())
 
 
+@pytest.mark.slow
 def test_a_client_that_stops_reading_is_reset_and_a_slow_reader_gets_everything(serve):
     server = serve({"WRITE": 60})
     slow = server.ask("/large/8000000", buffer=2**15)
@@ -225,6 +227,7 @@ def test_a_client_beyond_the_maximum_is_accepted_after_another_client_has_gone(s
     assert [read(client).status for client in clients] == [200] * 7
 
 
+@pytest.mark.slow
 def test_a_process_with_connections_leaves_a_new_client_to_a_process_with_fewer(
     serve, monkeypatch, caplog
 ):
@@ -296,6 +299,7 @@ def test_a_stopping_worker_answers_running_requests_and_one_last_request_per_idl
     server.wait_for_its_end()
 
 
+@pytest.mark.slow
 def test_a_stopping_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
     server = serve(graceful_timeout=1)
     server.occupy()
@@ -552,6 +556,7 @@ def test_a_response_beyond_the_common_limit_is_reset_while_another_client_uses_l
     assert len(read(other).body) == 8_000_000
 
 
+@pytest.mark.slow
 def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_logs_that_and_ends(
     serve, caplog
 ):
@@ -568,6 +573,7 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_logs_that_an
     ]
 
 
+@pytest.mark.slow
 def test_a_busy_worker_whose_requests_end_in_time_continues(serve):
     server, turns = serve(timeout=4), threading.Semaphore(0)
     server.application.proceed = SimpleNamespace(
@@ -582,6 +588,7 @@ def test_a_busy_worker_whose_requests_end_in_time_continues(serve):
     assert server.thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_worker_with_a_free_slot_or_without_a_timeout_continues(serve):
     two, endless = serve(timeout=1, threads=2), serve(timeout=0)
     two.occupy()
@@ -618,6 +625,7 @@ class Slow:
         return getattr(self.server.listener, name)
 
 
+@pytest.mark.slow
 def test_a_client_that_is_being_accepted_when_the_worker_stops_is_answered(serve, caplog):
     server = serve()
     (number,) = server.worker.listeners
