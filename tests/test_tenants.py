@@ -303,51 +303,61 @@ def test_a_path_with_a_row_and_the_id_of_another_parent_gets_404(
     assert acme.everything() == before
 
 
+@pytest.fixture
+def check_preconditions(silent_app, acme, connection, cast, insert_into):
+    """Return a function that tries a write with headers that refuse it, then with allowed ones.
+
+    Before each refused dictionary stands the header that the error names. VERSION in a tag becomes
+    the current version.
+    """
+
+    def check(view, refused, allowed):
+        client = session(silent_app, "alice")
+        body = body_of(view, Values(references(connection, cast, insert_into)))
+        (path,) = own_paths(view, client, acme)
+        current = client.get(path).headers["ETag"]
+        version = current.strip('"')
+
+        def send(headers):
+            headers = {name: tags.replace("VERSION", version) for name, tags in headers.items()}
+            return client.send(view.method, path, json=body, headers=headers)
+
+        before = acme.everything()
+        for header, headers in refused:
+            response = send(headers)
+            assert error_message(response, 412).startswith(f"{header}: "), f"see {view.files}"
+            assert response.headers["ETag"] == current
+        assert acme.everything() == before
+        assert send(allowed).status_code in (200, 204)
+        assert acme.everything() != before
+
+    return check
+
+
 @by_name(CONDITIONAL)
 def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_version(
-    silent_app, acme, connection, cast, insert_into, view
+    check_preconditions, view
 ):
-    client = session(silent_app, "alice")
-    body = body_of(view, Values(references(connection, cast, insert_into)))
-    (path,) = own_paths(view, client, acme)
-    current = client.get(path).headers["ETag"]
-    before = acme.everything()
-    for tag in ('"999"', 'W/"999"', f'"0{current[1:]}', '"998", W/"999"', "!"):
-        response = client.send(view.method, path, json=body, headers={"If-Match": tag})
-        assert error_message(response, 412).startswith("If-Match: "), f"see {view.files}"
-        assert response.headers["ETag"] == current
-    assert acme.everything() == before
-    headers = {"If-Match": f'"999", W/{current}'}
-    assert client.send(view.method, path, json=body, headers=headers).status_code in (200, 204)
-    assert acme.everything() != before
+    tags = ('"999"', 'W/"999"', '"0VERSION"', '"998", W/"999"', "!")
+    refused = [("If-Match", {"If-Match": tag}) for tag in tags]
+    check_preconditions(view, refused, {"If-Match": '"999", W/"VERSION"'})
 
 
 @by_name(CONDITIONAL)
 def test_a_write_with_if_none_match_succeeds_only_if_the_header_does_not_match(
-    silent_app, acme, connection, cast, insert_into, view
+    check_preconditions, view
 ):
-    client = session(silent_app, "alice")
-    body = body_of(view, Values(references(connection, cast, insert_into)))
-    (path,) = own_paths(view, client, acme)
-    current = client.get(path).headers["ETag"]
-    before = acme.everything()
-    for tag, match, header in (
-        ("*", {}, "If-None-Match"),
-        (current, {}, "If-None-Match"),
-        (f'"999", W/{current}', {"If-Match": current}, "If-None-Match"),
-        (current, {"If-Match": "*"}, "If-None-Match"),
+    refused = [
+        ("If-None-Match", {"If-None-Match": "*"}),
+        ("If-None-Match", {"If-None-Match": '"VERSION"'}),
+        ("If-None-Match", {"If-None-Match": '"999", W/"VERSION"', "If-Match": '"VERSION"'}),
+        ("If-None-Match", {"If-None-Match": '"VERSION"', "If-Match": "*"}),
         # RFC 9110, section 13.2.2: If-Match comes first.
-        (current, {"If-Match": '"999"'}, "If-Match"),
-        ('"999"', {"If-Match": '"999"'}, "If-Match"),
-    ):
-        headers = {"If-None-Match": tag, **match}
-        response = client.send(view.method, path, json=body, headers=headers)
-        assert error_message(response, 412).startswith(f"{header}: "), f"see {view.files}"
-        assert response.headers["ETag"] == current
-    assert acme.everything() == before
-    headers = {"If-None-Match": '"998", W/"999"', "If-Match": f'"999", {current}'}
-    assert client.send(view.method, path, json=body, headers=headers).status_code in (200, 204)
-    assert acme.everything() != before
+        ("If-Match", {"If-None-Match": '"VERSION"', "If-Match": '"999"'}),
+        ("If-Match", {"If-None-Match": '"999"', "If-Match": '"999"'}),
+    ]
+    allowed = {"If-None-Match": '"998", W/"999"', "If-Match": '"999", "VERSION"'}
+    check_preconditions(view, refused, allowed)
 
 
 @by_name(TAGGED)
