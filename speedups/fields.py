@@ -15,7 +15,7 @@ from marshmallow import Schema, ValidationError, missing
 
 from service.database.db import current_request
 from service.values.schemas import Query, Resource
-from service.values.types import Converter, Items, SomeOf
+from service.values.types import Field, Items
 from service.web.operation import View, operation_of
 from service.web.requests import parse_query, read_object
 
@@ -34,7 +34,7 @@ def is_plain(schema: Schema) -> bool:
         and type(schema).ignore_read_only is Resource.ignore_read_only  # type: ignore[attr-defined]
         and not schema.many
         and all(
-            isinstance(field, Converter) and field.attribute is None
+            isinstance(field, Field) and field.attribute is None
             for field in schema.load_fields.values()
         )
     )
@@ -102,29 +102,28 @@ def faster(view: View) -> View:
     return operation(inner, read)
 
 
-def body(schema: Schema) -> Callable[[], Values]:
+def body(schema: Schema) -> Callable[[Schema], Values]:
     load = Loader(schema) if is_plain(schema) else schema.load
     for field in schema.load_fields.values():
         if isinstance(field, Items) and is_plain(field.schema):
             field.load = Loader(field.schema)
 
-    def read() -> Values:
+    def read(_: Schema) -> Values:
         values: Values = load(read_object())
         return values
 
     return read
 
 
-def cached_query(schema: Query) -> Callable[[], Values]:
+def cached_query(schema: Query) -> Callable[[Schema], Values]:
     """Return a reader that keeps the loaded values of a query: clients repeat their queries."""
-    lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
 
     @lru_cache(maxsize=256)
     def load(query: bytes) -> Values:
-        values: Values = schema.load(parse_query(query, lists))
+        values: Values = schema.load(parse_query(query, schema))
         return values
 
-    def read() -> Values:
+    def read(_: Schema) -> Values:
         return load(current_request().query_string).copy()
 
     return read

@@ -117,9 +117,11 @@ class TaskBatch(schemas.StrictSchema):
 class TaskBatchResult(schemas.StrictSchema):
     """The tasks of a batch after it, each list in the order of the request."""
 
-    created = types.NestedList(Task, dump_only=True, description="The new tasks")
-    updated = types.NestedList(
-        Task, dump_only=True, description="The tasks with their changes, even if nothing changed"
+    created = types.List(types.Nested(Task), dump_only=True, description="The new tasks")
+    updated = types.List(
+        types.Nested(Task),
+        dump_only=True,
+        description="The tasks with their changes, even if nothing changed",
     )
     deleted = types.StringList(
         types.Id(), MAX_ITEMS, dump_only=True, description="The ids of the deleted tasks"

@@ -49,7 +49,7 @@ class Delivery(schemas.Resource):
     next_attempt_at = types.Timestamp(
         allow_none=True, description="When the next attempt is due; null if none is planned"
     )
-    attempts = types.NestedList(Attempt, description="The last 20 attempts, oldest first")
+    attempts = types.List(types.Nested(Attempt), description="The last 20 attempts, oldest first")
 
 
 class DeliveryDetails(Delivery):

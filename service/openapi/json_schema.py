@@ -10,7 +10,7 @@ from typing import Any
 from marshmallow import Schema, fields, missing
 
 from service.values.schemas import RESERVED, StrictSchema
-from service.values.types import Items, OneOf, SomeOf
+from service.values.types import Items, List, Nested, OneOf, SomeOf
 
 JSON = dict[str, object]
 AnyField = fields.Field[Any]
@@ -123,11 +123,11 @@ class Schemas:
         schema: JSON = {**field.metadata}
         if isinstance(field, Items):
             schema |= {"type": "array", "items": self.body(field.schema)}
-        elif isinstance(field, fields.List):
+        elif isinstance(field, List):
             items = self.of_field(field.inner, nullable=False)
             schema |= {"type": "array", "items": items}
-        if isinstance(field, fields.Nested):
-            schema |= self.response(type(field.schema))
+        if isinstance(field, Nested):
+            schema |= self.response(field.schema)
         if isinstance(field, OneOf) and field.schema_name:
             values = {keyword: schema.pop(keyword) for keyword in ("type", "enum")}
             schema |= self.refer(field.schema_name, values)
@@ -173,8 +173,8 @@ def with_nulls(example: object, schema: type[Schema] | None) -> object:
 
 def inner_schema(field: AnyField) -> type[Schema] | None:
     """Return the schema of the objects in a list of objects, otherwise None."""
-    inner = field.inner if isinstance(field, fields.List) else None
-    return type(inner.schema) if isinstance(inner, fields.Nested) else None
+    inner = field.inner if isinstance(field, List) else None
+    return inner.schema if isinstance(inner, Nested) else None
 
 
 def with_sentence(schema: JSON, sentence: str) -> JSON:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
 
-from service.values.types import MAX_ERRORS, Cursor, Field, Limit, camel_case
+from service.values.types import MAX_ERRORS, Cursor, Field, Limit, SomeOf, camel_case
 
 # Of the errors that a response lists, at most MAX_HINTS have a hint. Of a name that the client
 # sent, it repeats at most MAX_ECHO characters.
@@ -82,6 +83,11 @@ class Resource(StrictSchema):
 
 class Query(StrictSchema):
     unknown_message = "unknown query parameter"
+
+    @cached_property
+    def lists(self) -> set[str | None]:
+        """The parameters that take a list, and so may be repeated."""
+        return {field.data_key for field in self.fields.values() if isinstance(field, SomeOf)}
 
 
 class PageQuery(Query):

@@ -104,27 +104,8 @@ class Options(Described, total=False):
     data_key: str
 
 
-def described(json_schema: Mapping[str, object], options: Options) -> dict[str, Any]:
-    """Make options for marshmallow, with JSON Schema and description in the metadata."""
-    others: dict[str, Any] = {**options}
-    metadata = {**json_schema, **others.pop("json_schema", {})}
-    if "description" in others:
-        metadata["description"] = others.pop("description")
-    return {**others, "metadata": metadata}
-
-
-class Converter:
-    """Loads a value with ``_convert``, which returns the loaded value or raises ValidationError."""
-
-    def _convert(self, value: object) -> object:
-        raise NotImplementedError
-
-    def _deserialize(self, value: object, *_: Any, **__: Any) -> Any:
-        return self._convert(value)
-
-
-class Field(Converter, fields.Field[Any]):
-    """A field that carries its JSON Schema.
+class Field(fields.Field[Any]):
+    """A field that carries its JSON Schema, and loads a value with ``_convert``.
 
     The schema is merged from three sources: the arguments of ``__init__``, the ``json_schema`` of
     the class, and the option ``json_schema`` of the single field. Later sources win.
@@ -142,35 +123,41 @@ class Field(Converter, fields.Field[Any]):
     def __init__(
         self, known: Mapping[str, object] | None = None, /, **options: Unpack[Options]
     ) -> None:
-        super().__init__(**described({**(known or {}), **self.json_schema}, options))
+        others: dict[str, Any] = {**options}
+        metadata = {**(known or {}), **self.json_schema, **others.pop("json_schema", {})}
+        if "description" in others:
+            metadata["description"] = others.pop("description")
+        super().__init__(**others, metadata=metadata)
+
+    def _convert(self, value: object) -> object:
+        """Return the loaded value; raises ValidationError."""
+        raise NotImplementedError
+
+    def _deserialize(self, value: object, *_: Any, **__: Any) -> Any:
+        return self._convert(value)
 
 
-class Nested(fields.Nested):
+class Nested(Field):
+    """An object in a response."""
+
     def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
-        super().__init__(schema, **described({}, options))
-
-
-class NestedList(fields.List[Any]):
-    def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
-        super().__init__(Nested(schema), **described({}, options))
-
-
-class Items(Converter, fields.List[Any]):
-    """A list of objects, each loaded with ``schema``. Errors name the number of the object.
-
-    Loading ends with the object that has the ``MAX_ERRORS``-th error: a response lists no more.
-    """
-
-    default_error_messages = {
-        **Field.default_error_messages,
-        "invalid": "must be a list",
-        "object": "must be an object",
-    }
-
-    def __init__(self, schema: Schema, max: int, **options: Unpack[Options]) -> None:
-        super().__init__(Nested(type(schema)), **described({"maxItems": max}, options))
+        super().__init__(**options)
         self.schema = schema
-        self.load: Callable[[Any], Any] = schema.load
+
+
+class List(Field):
+    """A list. Loading ends with the item that has the ``MAX_ERRORS``-th error."""
+
+    default_error_messages = {"invalid": "must be a list"}
+
+    def __init__(
+        self, inner: Field, known: Mapping[str, object] | None = None, /, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(known, **options)
+        self.inner = inner
+
+    def load_item(self, item: object) -> object:
+        return self.inner.deserialize(item)
 
     def _convert(self, value: object) -> list[Any]:
         if not isinstance(value, list):
@@ -178,11 +165,8 @@ class Items(Converter, fields.List[Any]):
         items: list[Any] = []
         errors: dict[int, Any] = {}
         for number, item in enumerate(value):
-            if not isinstance(item, dict):
-                errors[number] = [self.error_messages["object"]]
-                continue
             try:
-                items.append(self.load(item))
+                items.append(self.load_item(item))
             except ValidationError as error:
                 errors[number] = error.messages
                 if sum(map(len, errors.values())) >= MAX_ERRORS:
@@ -190,6 +174,22 @@ class Items(Converter, fields.List[Any]):
         if errors:
             raise ValidationError(errors)
         return items
+
+
+class Items(List):
+    """A list of objects, each loaded with ``schema``. Errors name the number of the object."""
+
+    default_error_messages = {"object": "must be an object"}
+
+    def __init__(self, schema: Schema, max: int, **options: Unpack[Options]) -> None:
+        super().__init__(Nested(type(schema)), {"maxItems": max}, **options)
+        self.schema = schema
+        self.load: Callable[[Any], Any] = schema.load
+
+    def load_item(self, item: object) -> object:
+        if not isinstance(item, dict):
+            raise self.make_error("object")
+        return self.load(item)
 
 
 class Text(Field):
@@ -218,11 +218,10 @@ class Text(Field):
             raise self.make_error("length", min=self.min, max=self.max, actual=len(text))
         if "\0" in text:
             raise self.make_error("nul")
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise self.make_error("surrogate") from None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self.make_error("surrogate") from None
         return text
 
 
@@ -292,18 +291,13 @@ class OneOf(Field):
         return str(value)
 
 
-class SomeOf(Converter, fields.List[Any]):
+class SomeOf(List):
     """In a query: one or more strings of an enum, separated by commas."""
 
-    default_error_messages = {
-        **Field.default_error_messages,
-        "invalid": "must be a list",
-        "choice": "must be one or more of: {choices}; not {value}",
-    }
+    default_error_messages = {"choice": "must be one or more of: {choices}; not {value}"}
 
     def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
-        items = OneOf(*choices, schema_name=schema_name)
-        super().__init__(items, **described({"minItems": 1}, options))
+        super().__init__(OneOf(*choices, schema_name=schema_name), {"minItems": 1}, **options)
         self.choices = choices
 
     def _convert(self, value: object) -> list[str]:
@@ -552,12 +546,10 @@ class URL(Text):
         return url
 
 
-class StringList(Converter, fields.List[Any]):
+class StringList(List):
     """``min`` to ``max`` strings, in order; ``unique`` rejects duplicates and ignores case."""
 
     default_error_messages = {
-        **Field.default_error_messages,
-        "invalid": "must be a list",
         "length": "must have at most {max} entries, not {actual}",
         "empty": "must not be empty",
         "duplicate": "must not contain duplicates: {value}",
@@ -573,20 +565,18 @@ class StringList(Converter, fields.List[Any]):
         **options: Unpack[Options],
     ) -> None:
         bounds = {"minItems": min, "maxItems": max} if min else {"maxItems": max}
-        super().__init__(item, **described(bounds, options))
+        super().__init__(item, bounds, **options)
         self.min, self.max, self.unique = min, max, unique
         # The keyword uniqueItems would make client generators use a set, which loses the order.
         self.request_note = "No duplicates; case does not matter" if unique else ""
 
     def _convert(self, value: object) -> list[str]:
-        if not isinstance(value, list):
-            raise self.make_error("invalid")
-        if len(value) > self.max:
-            raise self.make_error("length", max=self.max, actual=len(value))
-        if len(value) < self.min:
+        actual = len(value) if isinstance(value, list) else self.min
+        if actual > self.max:
+            raise self.make_error("length", max=self.max, actual=actual)
+        if actual < self.min:
             raise self.make_error("empty")
-        # Loading the items raises an error for each item that is not a string.
-        items: list[Any] = fields.List._deserialize(self, value, None, None)
+        items = super()._convert(value)
         seen: set[str] = set()
         for item in items if self.unique else ():
             if item.lower() in seen:

@@ -14,9 +14,8 @@ from marshmallow import Schema
 
 from service.database.db import current_application, current_request, current_state
 from service.values.schemas import Query, StrictSchema
-from service.values.types import SomeOf
 from service.web.errors import invalid_field
-from service.web.requests import Values, parse_query, query_values, read_object, shown
+from service.web.requests import Values, load_arguments, query_values, shown
 from service.web.safe_writes import Whose, once_per_key
 
 View = Callable[..., Any]
@@ -52,16 +51,15 @@ class Operation:
     # out. They must work even if the header names a workspace that the user has left.
     ignores_workspace_header: bool = False
 
-    def __call__(self, view: View, read: Callable[[], Values] | None = None) -> View:
-        """Return the view as Flask calls it; ``read`` replaces the plain reader of its arguments.
+    def __call__(self, view: View, read: Callable[[Schema], Values] = load_arguments) -> View:
+        """Return the view as Flask calls it; ``read`` loads its arguments.
 
         The arguments are loaded first, then ``before`` runs, then the key is looked up.
         """
-        read = read or reader(self.arguments)
 
         @wraps(view)
         def run(**variables: Any) -> Any:
-            arguments = (read(),) if read else ()
+            arguments = () if self.arguments is None else (read(self.arguments),)
             failure = self.before(*arguments, **variables) if self.before else None
 
             def answer() -> Any:
@@ -89,21 +87,6 @@ def current_operation() -> Operation:
     """Return the operation of this request; it has no members if the path leads to no view."""
     view = current_application().view_functions.get(current_request().endpoint or "")
     return operation_of(view) or Operation()
-
-
-def reader(schema: Schema | None) -> Callable[[], Values] | None:
-    """Return a function that loads the query or the body; it raises 400, 413 or 415."""
-    if schema is None:
-        return None
-    lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
-
-    def read() -> Values:
-        is_query = isinstance(schema, Query)
-        members = parse_query(current_request().query_string, lists) if is_query else read_object()
-        values: Values = schema.load(members)
-        return values
-
-    return read
 
 
 def init_app(app: Flask) -> None:

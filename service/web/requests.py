@@ -6,16 +6,16 @@ parameter takes a list.
 """
 
 import re
-from collections.abc import Container
 from typing import Any
 from urllib.parse import parse_qs
 
 from flask import Flask, Request
+from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
 from service.database.db import current_application, current_request, current_settings
-from service.values.schemas import MAX_ECHO
+from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 from service.values.types import uuid_or_nil
 from service.web.errors import UnsupportedCoding, http_error, invalid_field
@@ -57,7 +57,17 @@ def shown(name: str) -> str:
     return NOT_UTF8.sub("?", name[:MAX_ECHO])
 
 
-def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
+def load_arguments(schema: Schema) -> Values:
+    """Load the query if the schema is a ``Query``, otherwise the body; raises 400, 413 or 415."""
+    values: Values
+    if isinstance(schema, Query):
+        values = schema.load(parse_query(current_request().query_string, schema))
+    else:
+        values = schema.load(read_object())
+    return values
+
+
+def parse_query(query: bytes, schema: Query) -> dict[str, str]:
     """Parse a query; raises 400 if it is not percent-encoded UTF-8, or repeats a name.
 
     Only a parameter that takes a list may be repeated: some generated clients repeat its name
@@ -67,7 +77,7 @@ def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
     for name, (first, *more) in values.items():
         if NOT_UTF8.search("".join((name, first, *more))):
             raise invalid_field(shown(name), "query_encoding")
-        if more and name not in lists:
+        if more and name not in schema.lists:
             raise invalid_field(shown(name), "repeated_query_parameter")
     return {name: ",".join(several) for name, several in values.items()}
 

@@ -36,8 +36,7 @@ def subclasses(base):
 
 def field_messages():
     """Yield what the fields and the base schemas of requests say about one value or name."""
-    lists = {types.Items, types.StringList, types.SomeOf}
-    for field in {types.Field, *lists, *subclasses(types.Field)}:
+    for field in (types.Field, *subclasses(types.Field)):
         if field.__module__ == types.__name__:
             yield from vars(field).get("default_error_messages", {}).values()
     for schema in (schemas.Resource, schemas.Query):
