@@ -1,5 +1,6 @@
 """Posts "Bob closed X" to a chat for each task that is done: ``python notify.py FILE``.
 
+Needs urllib3 2. Set URL, like http://127.0.0.1:8000, TOKEN, and CHAT, the URL that gets the texts.
 The program stores its cursor in FILE. After a failure, it may post a text twice. If the service no
 longer has all events since the cursor, the program says so on stderr and continues from now.
 """

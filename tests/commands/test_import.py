@@ -10,13 +10,13 @@ import pytest
 from support.commands import CommandRunner
 from support.http import Client
 from support.processes import serving
-from support.project import blocks
+from support.project import PROJECT
 from support.rows import TOKENS, count
 
 from pytest_task_service import Service
 from service.settings import Settings
 
-PROGRAM, UPLOAD = blocks("docs/import.md", "python")
+EXAMPLES = PROJECT / "docs/examples"
 CSV = {
     "todoist": "TYPE,CONTENT,DESCRIPTION,PRIORITY,INDENT,AUTHOR,RESPONSIBLE,DATE\n"
     "section,Home,,,,,,\ntask,Call Ada,Soon,1,1,Bob (1),,2026-12-01\ntask,Water,,4,1,,,every day\n",
@@ -51,8 +51,7 @@ ACCOUNTS = {
 
 
 def run_convert(folder, program, text, *before):
-    (folder / "convert.py").write_text(PROGRAM)
-    command = [sys.executable, "convert.py", program, "acme", *before]
+    command = [sys.executable, str(EXAMPLES / "convert.py"), program, "acme", *before]
     given = {"cwd": folder, "input": text, "env": {**os.environ, "TZ": "Europe/Berlin"}}
     ran = subprocess.run(command, capture_output=True, text=True, **given)
     assert ran.returncode == 0, ran.stderr
@@ -122,10 +121,9 @@ def test_subtasks_equal_texts_and_dates_are_imported_and_each_row_is_accounted_f
 
 
 def run_upload(folder, url, token, lines):
-    (folder / "upload.py").write_text(UPLOAD)
     variables = {"URL": url, "TOKEN": token, "PAUSE": "0"}
     return subprocess.run(
-        [sys.executable, "upload.py"],
+        [sys.executable, str(EXAMPLES / "upload.py")],
         cwd=folder,
         env={**os.environ, **variables},
         input=lines,

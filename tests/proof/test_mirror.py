@@ -1,4 +1,4 @@
-"""The program of docs/sync.md: its copy equals the database whatever happens."""
+"""The program docs/examples/mirror.py: its copy equals the database whatever happens."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from support.processes import call, free_port, serving, wait_until
-from support.project import PROJECT, blocks
+from support.project import PROJECT
 from support.rows import TOKENS, insert_token
 
 pytestmark = pytest.mark.proof
 
 READER = "tmw_api_reader"
-PROGRAM, *_ = blocks("docs/sync.md", "python")
+PROGRAM = PROJECT / "docs/examples/mirror.py"
 TASKS, MEETINGS = 20_000, 300
 
 
@@ -31,7 +31,7 @@ def mirroring(folder, port, **options):
     """Run the program with a token for Acme; which workspace Alice chooses has no effect on it."""
     variables = {"URL": f"http://127.0.0.1:{port}", "TOKEN": READER, "PAUSE": "0.05"}
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(folder / "copy.db")],
+        [sys.executable, str(PROGRAM), str(folder / "copy.db")],
         env={**os.environ, **variables},
         **options,
     )

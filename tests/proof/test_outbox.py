@@ -1,6 +1,7 @@
-"""The outbox of docs/sync.md: every change happens once, whatever is lost, and no other is lost."""
+"""The program docs/examples/outbox.py: every change happens once, and no other is lost."""
 
 import os
+import shutil
 import sys
 import threading
 from ast import literal_eval
@@ -13,14 +14,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.processes import call, serving
-from support.project import blocks, run
+from support.project import PROJECT, blocks, run
 from support.rows import TOKENS, count
 
 from pytest_task_service import Service
 
 pytestmark = pytest.mark.proof
 
-_, OUTBOX, EXAMPLE = blocks("docs/sync.md", "python")
+(EXAMPLE,) = blocks("docs/sync.md", "python")
 
 # Prints the problems that the outbox tells.
 SEND = "from outbox import send\nsend(lambda *told: told[2] and print(told))"
@@ -79,7 +80,7 @@ def service(database_url):
 @pytest.fixture
 def program(tmp_path):
     """Return a function that runs a program beside outbox.py, and returns what it prints."""
-    (tmp_path / "outbox.py").write_text(OUTBOX)
+    shutil.copy(PROJECT / "docs/examples/outbox.py", tmp_path)
 
     def program(code, port, token=TOKENS["alice"]):
         (tmp_path / "program.py").write_text(code)

@@ -1,6 +1,7 @@
-"""The program and the page of docs/sign-in.md: a browser signs in at an OpenID provider."""
+"""login.py and sign-in.html of docs/examples: a browser signs in at an OpenID provider."""
 
 import json
+import shlex
 import shutil
 import ssl
 import sys
@@ -16,7 +17,7 @@ import urllib3
 from support import front
 from support.openapi_check import LOGIN_KEY
 from support.processes import free_port, serving
-from support.project import blocks, environment, replaced, run
+from support.project import PROJECT, blocks, environment, replaced, run
 from support.proxy import Proxy
 from support.rows import TOKENS, count
 
@@ -29,6 +30,7 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent / "sign_in"
+EXAMPLES = PROJECT / "docs/examples"
 # The client that the provider knows. The provider, oidc-provider, serves HTTP on loopback only in
 # development, and prints a warning about it.
 CLIENT = {"CLIENT_ID": "tasks", "CLIENT_SECRET": "secret-of-the-client"}
@@ -69,21 +71,18 @@ def module_site(database_url, tmp_path_factory):
     run("npm", "install", *quiet, cwd=folder)
     python = folder / "venv/bin/python"
     run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=folder)
-    packages = ("authlib", "flask", "gunicorn", "requests")
-    run(
-        sys.executable, "-m", "pip", "--python", str(python), "install", "-q", *packages, cwd=folder
-    )
-    (program,), (page,) = blocks("docs/sign-in.md", "python"), blocks("docs/sign-in.md", "html")
-    (folder / "login.py").write_text(program)
+    commands, _ = blocks("docs/sign-in.md")
+    install, serve = map(shlex.split, commands.splitlines())
+    run(sys.executable, "-m", "pip", "--python", str(python), "-q", *install[1:], cwd=folder)
+    shutil.copy(EXAMPLES / "login.py", folder)
     (locations,) = blocks("docs/sign-in.md", "nginx")
-    command, _ = blocks("docs/sign-in.md")
     port, login_port, provider = free_port(), free_port(), free_port()
     origin = f"https://127.0.0.1:{port}"
     with ExitStack() as stack:
         # nginx runs as another user, who cannot enter ``folder``.
         front_end = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="front-end-")))
         front_end.chmod(0o755)
-        (front_end / "index.html").write_text(page)
+        shutil.copy(EXAMPLES / "sign-in.html", front_end / "index.html")
         service = stack.enter_context(
             serving(database_url, TRUSTED_PROXIES="1", LOGIN_KEY=LOGIN_KEY)
         )
@@ -97,8 +96,8 @@ def module_site(database_url, tmp_path_factory):
         site = front.service_site(folder, hosts, server)
         variables = {"ORIGIN": origin, "LOGIN_KEY": LOGIN_KEY, "SECRET_KEY": "x" * 32}
         variables |= {"SERVICE": f"http://127.0.0.1:{service.port}", **CLIENT}
-        login = replaced(command, ("127.0.0.1:9000", f"127.0.0.1:{login_port}")).split()
-        login[0] = str(python.with_name(login[0]))
+        serve[0] = str(python.with_name(serve[0]))
+        login = replaced(shlex.join(serve), (":9000", f":{login_port}")).split()
         issuer = environment(PORT=str(provider), CALLBACK=f"{origin}/login/callback", **CLIENT)
         node = ("node", "provider.mjs")
         stack.enter_context(front.running(node, provider, cwd=folder, env=issuer))
@@ -115,8 +114,7 @@ def site(module_site):
     yield module_site
     for gate in (module_site.service, module_site.login):
         gate.behaves()
-    (page,) = blocks("docs/sign-in.md", "html")
-    module_site.page.write_text(page)
+    shutil.copy(EXAMPLES / "sign-in.html", module_site.page)
 
 
 def told(site, story, **variables):
