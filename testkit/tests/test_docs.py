@@ -137,7 +137,7 @@ UNUSED = [
 def test_the_python_examples_pass_and_the_report_names_the_service(run, database_url, options):
     database = f"--task-service-database={database_url}"
     printed = run(sys.executable, "-m", "pytest", database, *options)
-    assert "8 passed" in printed
+    assert "9 passed" in printed
     command = Path(sys.executable).with_name("task-service")
     assert f"task-service: {shlex.quote(str(command))} (of this environment)\n" in printed
     assert re.search(COST, printed)
