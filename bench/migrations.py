@@ -43,17 +43,15 @@ def resource():
     """Return the statements that add the new column to the documents of tasks."""
     paths = sorted((ROOT / "sql/schema").glob("*.sql"))
     text = "".join(path.read_text(encoding="utf-8") for path in paths)
-    # The newest definitions.
+    # The newest type.
     old, members = re.findall(r"(?ms)^CREATE TYPE (task_document\w*) AS \((.*?)\n\);", text)[-1]
-    function = re.findall(r"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION task_json.*?\n\$\$;)", text)[-1]
+    functions = (ROOT / "sql/functions/tasks.sql").read_text(encoding="utf-8")
+    (function,) = re.findall(r"(?ms)^CREATE OR REPLACE FUNCTION task_json.*?\n\$\$;", functions)
     function = function.replace(
         f"\n               )::{old}\n",
         ",\n                   task.estimate\n               )::task_document_99\n",
     )
-    return (
-        f'CREATE TYPE task_document_99 AS ({members},\n    "estimate" integer\n);\n'
-        f"CREATE OR REPLACE {function}\n"
-    )
+    return f'CREATE TYPE task_document_99 AS ({members},\n    "estimate" integer\n);\n{function}\n'
 
 
 # The migrations, in their order: the words of the table, and the file.

@@ -8,7 +8,13 @@ from flask import Blueprint, Response
 from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.pool import OldServer, WrongEncoding
-from service.database.statements import UnusableObject, migrations, schema_objects, to_json
+from service.database.statements import (
+    UnusableObject,
+    migrations,
+    schema_objects,
+    texts_of_functions,
+    to_json,
+)
 from service.values import schemas, types
 from service.web.errors import http_error
 from service.web.operation import operation
@@ -25,7 +31,7 @@ TIME_LIMIT = 1.9
 
 class Readiness(NamedTuple):
     body: bytes
-    # The database lacks migrations.
+    # The database lacks migrations, or has older functions.
     pending: bool
 
 
@@ -74,7 +80,8 @@ def check_health() -> Response:
     current_state().deadline = current_state().arrived + TIME_LIMIT
     health = None
     try:
-        health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
+        values = {"migrations": migrations(), **texts_of_functions()}
+        health = db.row_with_retry(Readiness, "health/check", **values)
     except OldServer:
         raise http_error("old_server", RETRY_AFTER) from None
     except WrongEncoding:
@@ -92,9 +99,9 @@ def check_health() -> Response:
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if any(item.owner for item in unusable):
         raise http_error("no_rights", RETRY_AFTER)
-    # The command migrate creates this table; if it is missing, the command has never run on this
-    # database.
-    if any(item.name == "schema_migrations" for item in unusable):
+    # The command migrate creates these tables; if one is missing, the command of this release has
+    # never run on this database.
+    if any(item.name in ("schema_migrations", "schema_functions") for item in unusable):
         raise http_error("migrations_pending", RETRY_AFTER)
     if unusable or not health:
         raise http_error("table_missing", RETRY_AFTER)

@@ -1,7 +1,8 @@
 """Tasks and their subtasks.
 
 ``@operation`` says what a view takes and returns; ``service/web/operation.py`` explains it.
-PostgreSQL writes the JSON of responses, with the function ``task_json``.
+PostgreSQL writes the JSON of responses, with the function ``task_json``
+(``sql/functions/tasks.sql``).
 """
 
 from typing import NamedTuple

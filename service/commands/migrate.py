@@ -1,5 +1,7 @@
 """``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in its own way.
 
+Then apply each file of ``sql/functions`` whose text has changed, all of them in one transaction.
+
 A file without a first line ``-- migrate: …`` runs in one transaction, which suits everything that
 takes milliseconds. A change that takes longer on a large table runs in one of two other ways, so
 that requests continue meanwhile:
@@ -17,7 +19,6 @@ A run that ends early, for whatever reason, keeps what it has finished, and the 
 from there.
 """
 
-import hashlib
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -31,7 +32,15 @@ import psycopg
 
 from service.commands.base import current_settings, on_a_terminal, progress
 from service.database.pool import connect, fault_of_locale
-from service.database.statements import STATEMENTS, Connection, migrations
+from service.database.statements import (
+    STATEMENTS,
+    Connection,
+    checksum,
+    function_files,
+    migrations,
+    text_of,
+    texts_of_functions,
+)
 from service.settings import Settings
 from service.version import version
 
@@ -52,17 +61,15 @@ Result = TypeVar("Result")
 
 
 class File:
-    """A migration file: its statements, the way to run them, and the SHA-256 of the text.
+    """A migration or a file of functions: its statements, the way to run them, and its checksum.
 
     Raises ClickException if the first line names an unknown way to run.
     """
 
     def __init__(self, name: str, *, is_announced: bool = False) -> None:
         self.name = name
-        self.source = STATEMENTS[f"schema/{name}"].source
-        text = self.source.removeprefix(f"/* schema/{name} */ ".encode())
-        # Git for Windows may have written CRLF at the ends of lines.
-        self.sha256 = hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest()
+        path = name if name in function_files() else f"schema/{name}"
+        self.source, text, self.sha256 = STATEMENTS[path].source, text_of(path), checksum(path)
         kind, left = KIND.match(text), LEFT.search(text)
         self.kind = kind[1].decode().strip() if kind else None
         # The query that counts the rows which a migration in batches has not changed yet.
@@ -90,7 +97,7 @@ class Migration(NamedTuple):
 class Comparison(NamedTuple):
     # The number of migrations that were applied to the database.
     applied: int
-    # The migrations to apply, in order.
+    # The migrations to apply, in order, and then the files of functions.
     pending: list[str]
     # Migrations of a newer release, which this release does not have.
     newer: list[str]
@@ -130,15 +137,28 @@ def compare(connection: Connection) -> Comparison:
     """Compare the names and texts of this release's migrations with the applied migrations."""
     applied: dict[str, str | None] = {}
     # If the table is missing, the command has never run on this database.
-    with suppress(psycopg.errors.UndefinedTable):
-        applied = dict(connection.rows(Migration, "migrate/list", {}))
+    with suppress(psycopg.errors.UndefinedTable), connection.transaction():
+        applied = dict(connection.rows(Migration, "migrate/migrations", {}))
     known = migrations()
     return Comparison(
         len(applied),
-        [name for name in known if name not in applied],
+        [name for name in known if name not in applied] + pending_functions(connection),
         sorted(applied.keys() - set(known)),
         [name for name in known if name in applied and applied[name] != File(name).sha256],
     )
+
+
+class FunctionFile(NamedTuple):
+    name: str
+
+
+def pending_functions(connection: Connection) -> list[str]:
+    """Name the files of functions to apply."""
+    # If the table is missing, its migration is pending.
+    with suppress(psycopg.errors.UndefinedTable), connection.transaction():
+        rows = connection.rows(FunctionFile, "migrate/functions", texts_of_functions())
+        return [row.name for row in rows]
+    return function_files()
 
 
 class Backend(NamedTuple):
@@ -169,12 +189,16 @@ def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
     with connect(settings, "migrate") as connection:
         names = pending_migrations(connection)
         files = [File(name, is_announced=is_announced) for name in names]
+        functions = [file for file in files if file.name in function_files()]
         done = []
         with progress("migrate", len(files), shown=bool(files)) as step:
-            for file in files:
+            for file in files[: len(files) - len(functions)]:
                 if APPLY[file.kind](connection, file, settings):
                     done.append(file.name)
                 step(1)
+            if functions:
+                done += _apply_functions(connection, functions, settings)
+                step(len(functions))
         return done
 
 
@@ -266,9 +290,30 @@ APPLY = {
 }
 
 
+def _apply_functions(connection: Connection, files: list[File], settings: Settings) -> list[str]:
+    """Apply files of functions in one transaction, because functions call those of other files.
+
+    Return the names of the applied files; another process may have applied some.
+    """
+
+    def attempt() -> list[str]:
+        connection.run("migrate/lock", {})
+        connection.run("migrate/any_order", {})
+        names = pending_migrations(connection)
+        pending = [file for file in files if file.name in names]
+        for file in pending:
+            file.begins()
+            connection.execute(file.source)
+            _record(connection, file)
+        return [file.name for file in pending]
+
+    return _when_unlocked(connection, settings, attempt)
+
+
 def _record(connection: Connection, file: File) -> None:
     values: dict[str, object] = {"name": file.name, "sha256": file.sha256, "release": version()}
-    connection.run("migrate/record", values)
+    table = "functions" if file.name in function_files() else "migration"
+    connection.run(f"migrate/record_{table}", values)
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:

@@ -1,5 +1,6 @@
 """The statements. Each is an SQL file, and runs by its name on a connection of psycopg."""
 
+import hashlib
 import json
 import re
 from datetime import datetime
@@ -13,6 +14,8 @@ from psycopg import errors
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.rows import TupleRow, args_row
 from psycopg.types.string import TextLoader
+
+from service.version import version
 
 # The wheel contains this folder; in a checkout it is a symbolic link to ../sql.
 SQL = (Path(__file__).parents[1] / "sql").resolve()
@@ -81,14 +84,43 @@ def migrations() -> list[str]:
 
 
 @cache
+def function_files() -> list[str]:
+    return [name for name in STATEMENTS if name.startswith("functions/")]
+
+
+@cache
+def texts_of_functions() -> dict[str, object]:
+    """Return the parameters with which a statement finds out which files of functions to apply."""
+    files = function_files()
+    sha256s = [checksum(name) for name in files]
+    return {"functions": files, "sha256s": sha256s, "release": version()}
+
+
+def text_of(name: str) -> bytes:
+    """Return the text of a file, without the name with which :func:`read_statements` begins it."""
+    return STATEMENTS[name].source.removeprefix(b"/* %s */ " % name.encode())
+
+
+def checksum(name: str) -> str:
+    """Return the SHA-256 of the text of a file."""
+    # Git for Windows may have written CRLF at the ends of lines.
+    return hashlib.sha256(text_of(name).replace(b"\r\n", b"\n")).hexdigest()
+
+
+@cache
 def schema_objects() -> dict[str, list[str]]:
-    """Name the objects that migrations create, and the table of migrations, for status/unusable."""
-    sources = b"".join(STATEMENTS[f"schema/{name}"].source for name in migrations())
-    found = re.findall(rb"(?m)^CREATE (?:UNLOGGED )?(TABLE|SEQUENCE|FUNCTION) (\w+)", sources)
-    objects = {"tables": ["schema_migrations"], "sequences": [], "functions": []}
-    for kind, name in found:
-        objects[f"{kind.decode().lower()}s"].append(name.decode())
-    return objects
+    """Name the tables, sequences and functions of the schema, for status/unusable."""
+
+    def created(folder: str, kind: bytes) -> list[str]:
+        files = [STATEMENTS[name].source for name in STATEMENTS if name.startswith(folder)]
+        names = re.findall(rb"(?m)^CREATE %s (\w+)" % kind, b"".join(files))
+        return sorted({name.decode() for name in names})
+
+    return {
+        "tables": ["schema_migrations", *created("schema/", rb"(?:UNLOGGED )?TABLE")],
+        "sequences": created("schema/", b"SEQUENCE"),
+        "functions": created("functions/", b"OR REPLACE FUNCTION"),
+    }
 
 
 class UnusableObject(NamedTuple):

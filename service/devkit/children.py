@@ -155,10 +155,10 @@ class Children:
                 click.echo("PostgreSQL had ended; it is running again", err=True)
             self._ending = [child for child in self._ending if child.poll() is None]
             before, self._files = self._files, modification_times()
-            changed = sorted(str(path) for path, _ in before.items() ^ self._files.items())
+            changed = sorted({path for path, _ in before.items() ^ self._files.items()})
             if changed:
                 broken = not self.replace(os.path.relpath(changed[0], PACKAGE.parent))
-                announce_migrations(self._files.keys() - before.keys())
+                announce_migrations(changed)
             elif not broken:
                 self._require_all()
 
@@ -206,12 +206,14 @@ class Children:
                 child.wait()
 
 
-def announce_migrations(added: set[Path]) -> None:
-    for path in sorted(added):
-        if path.parent == SQL / "schema":
+def announce_migrations(changed: list[Path]) -> None:
+    """Say which of the changed files ``migrate`` has to apply."""
+    for path in changed:
+        if path.exists() and path.parent in (SQL / "schema", SQL / "functions"):
             click.echo(
-                f"{path.name} is a new migration: until it is applied, /healthz returns 503."
-                " Run task-service migrate in the shell with the exports, or restart dev.",
+                f"{path.parent.name}/{path.name} is new or has changed: until it is applied,"
+                " /healthz returns 503. Run task-service migrate in the shell with the exports, or"
+                " restart dev.",
                 err=True,
             )
 

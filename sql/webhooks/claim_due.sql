@@ -3,7 +3,7 @@
 -- The statement skips workspaces that already have enough attempts in flight, and webhooks whose
 -- secret derives from a key that this process does not have.
 -- Until the lease expires, no other worker attempts the delivery, even if the first worker is
--- killed. claim_delivery() in sql/schema/0009-webhooks.sql explains the lease.
+-- killed. claim_delivery() in sql/functions/webhooks.sql explains the lease.
 WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
      UNION ALL

@@ -379,7 +379,7 @@ def test_the_first_cursor_waits_for_every_table_whose_changes_are_announced(conn
         )
     }
     waited = connection.execute("SELECT announcing_tables()::text[] AS names").fetchone()["names"]
-    assert {*waited} == announced, "sql/schema/0008-events.sql: announcing_tables()"
+    assert {*waited} == announced, "sql/functions/events.sql: announcing_tables()"
 
 
 def test_a_cursor_of_another_workspace_gets_410(alice, bob, charlie, initech, cast, connection):

@@ -60,6 +60,21 @@ def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
         assert_pending(check())
 
 
+def test_healthz_returns_503_until_the_functions_of_this_release_are_applied(other, check_other):
+    change = "UPDATE schema_functions SET sha256 = repeat('0', 64), release = %s"
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(change, ("0.9.0",))
+        assert_pending(check_other())
+        # After a rollback the old code runs with the newer functions.
+        connection.execute(change, ("9999.0.0",))
+        assert check_other().status_code == 200
+        connection.execute("DELETE FROM schema_functions WHERE name = 'functions/tasks'")
+        assert_pending(check_other())
+        # Release 1.1.0 has no such table.
+        connection.execute("DROP TABLE schema_functions")
+        assert_pending(check_other())
+
+
 @pytest.mark.slow
 def test_healthz_returns_503_while_the_database_is_read_only(other, check_other):
     assert check_other().status_code == 200
@@ -85,7 +100,7 @@ def end_others(connection):
 
 def test_healthz_returns_503_while_a_table_is_missing(other, check_other):
     with psycopg.connect(other, autocommit=True) as connection:
-        for table in set(schema_objects()["tables"]) - {"schema_migrations"}:
+        for table in set(schema_objects()["tables"]) - {"schema_migrations", "schema_functions"}:
             assert check_other().status_code == 200, table
             connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
             message = error_message(check_other(), 503)

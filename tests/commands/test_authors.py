@@ -33,6 +33,7 @@ def released(empty, monkeypatch):
     names = [name for name in migrations() if name < file_of("tasks")]
     with monkeypatch.context() as patch:
         patch.setattr("service.commands.migrate.migrations", lambda: names)
+        patch.setattr("service.commands.migrate.pending_functions", lambda connection: [])
         assert migrate(Settings.read({"DATABASE_URL": empty})) == names
     with psycopg.connect(empty, autocommit=True, row_factory=dict_row) as connection:
         yield connection

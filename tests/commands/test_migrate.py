@@ -24,11 +24,11 @@ from support.rows import TOKENS, restore_cast
 from service.__main__ import main
 from service.commands.migrate import BEHIND_BYTES, LOCK_TIMEOUT, PATIENCE, PAUSE, File
 from service.commands.migrate import migrate as run_migrate
-from service.database.statements import STATEMENTS, Statement, migrations
+from service.database.statements import STATEMENTS, Statement, function_files, migrations
 from service.settings import Settings
 
 PROJECT = Path(__file__).resolve().parents[2]
-FILES = migrations()
+FILES = [*migrations(), *function_files()]
 UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 
@@ -63,7 +63,7 @@ def later(monkeypatch):
 
 def upgrade(monkeypatch, name):
     """Let ``migrate`` behave like the command of a release that also has this migration."""
-    monkeypatch.setattr("service.commands.migrate.migrations", lambda: [*FILES, name])
+    monkeypatch.setattr("service.commands.migrate.migrations", lambda: [*migrations(), name])
 
 
 def schema(database_url):

@@ -5,6 +5,7 @@ schema of the last release and read the locks that PostgreSQL then holds.
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,8 @@ def faults(source, connection, folder):
         found.append(
             "ALTER TYPE fails statements that have inlined a function which casts to it: a new type"
         )
+    if functions_with_a_text(source):
+        found.append("the text of a function stands in sql/functions, even that of a trigger")
     if file.kind == IN_BATCHES and not file.left:
         found.append("a migration in batches counts what is left: -- left: SELECT count(*) …")
     if file.kind == IN_BATCHES and b"LIMIT" not in source:
@@ -89,6 +92,20 @@ def faults(source, connection, folder):
     if file.kind is None:
         found += faults_of_locks(source, connection)
     return found
+
+
+def functions_with_a_text(source):
+    """Return whether a migration creates a function that does anything.
+
+    The function of a trigger has to be there before the trigger.
+    """
+    code = re.sub(rb"--[^\n]*", b"", source)
+    return b"FUNCTION" in re.sub(
+        rb"EXECUTE FUNCTION|CREATE FUNCTION \w+\(\) RETURNS trigger\s+LANGUAGE plpgsql\s+"
+        rb"AS 'BEGIN RETURN (NEW|OLD|NULL); END'",
+        b"",
+        code,
+    )
 
 
 def faults_of_locks(source, connection):
@@ -145,6 +162,13 @@ GOOD = {
     "a backfill": b"""-- migrate: in batches
         UPDATE tasks SET title = title WHERE id IN (SELECT id FROM tasks LIMIT 5000);
     """.replace(b"batches\n", b"batches\n-- left: SELECT count(*) FROM tasks\n"),
+    "a trigger, whose function gets its text later": b"""
+        CREATE FUNCTION check_place() RETURNS trigger
+        LANGUAGE plpgsql
+        AS 'BEGIN RETURN NEW; END';
+        CREATE TRIGGER check_place BEFORE INSERT ON tasks FOR EACH ROW
+            EXECUTE FUNCTION check_place();
+    """,
     "a table with an index and rows": b"""
         CREATE TABLE colours (name text PRIMARY KEY, rank integer NOT NULL);
         CREATE INDEX colours_by_rank ON colours (rank);
@@ -159,6 +183,10 @@ def test_migrations_that_the_guide_recommends_pass_the_check(source, migrated, t
 
 
 BAD = {
+    "a function": (
+        b"CREATE FUNCTION one() RETURNS integer LANGUAGE sql AS 'SELECT 1';",
+        "the text of a function stands in sql/functions, even that of a trigger",
+    ),
     "another attribute of a type that running statements use": (
         b"ALTER TYPE meeting_document ADD ATTRIBUTE location text;",
         "ALTER TYPE fails statements that have inlined a function which casts to it: a new type",

@@ -405,9 +405,12 @@ def test_dev_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(d
     (copied / "sql" / "schema" / "9999-new.sql").write_text(
         "-- Nothing yet.\nCREATE TABLE announced ();\n"
     )
-    assert "Run task-service migrate" in running.log_until("9999-new.sql is a new migration: until")
+    assert "Run task-service migrate" in running.log_until("schema/9999-new.sql is new or has")
     wait_until(lambda: fetch(health).status == 503, running.process)
-    assert running.command("migrate") == "9999-new\n"
+    functions = copied / "sql" / "functions" / "mail.sql"
+    functions.write_text(functions.read_text() + "-- The end.\n")
+    running.log_until("functions/mail.sql is new or has changed: until")
+    assert running.command("migrate") == "9999-new\nfunctions/mail\n"
     assert fetch(health).status == 200
 
 

@@ -1,9 +1,9 @@
 """The last release and its successor on one database, behind one port, while it is upgraded.
 
 The predecessor is the last release, built from its commit, or this code if nothing is released yet.
-The successor is this code with one more migration of each kind, and a member that only its
-responses have. The migrations that are new in this code run first, one after the other: the
-predecessor serves every kind of request while each of them runs.
+The successor is a later release: this code with one more migration of each kind, and a member that
+only its responses have. The migrations that are new in this code run first, one after the other,
+and then the functions: the predecessor serves every kind of request while each of them runs.
 
 Both listen on one socket, which the test holds as systemd does for the units. The clients send what
 the predecessor's document shows, and compare each response with one that the predecessor gave
@@ -146,6 +146,9 @@ def successor(tmp_path_factory):
     add_a_field(folder)
     for name, text in MIGRATIONS.items():
         create(folder / f"sql/schema/{name}.sql", text)
+    # Python finds this before the package that is installed.
+    metadata = "Metadata-Version: 2.1\nName: task-meeting-workspace-service\nVersion: 9999.0.0\n"
+    create(folder / "task_meeting_workspace_service-9999.0.0.dist-info/METADATA", metadata)
     return Release(folder, sys.executable, is_new=True)
 
 
@@ -527,8 +530,11 @@ def upgrade(successor, clients, connection):
     While each of them runs, or at least between it and the next, every kind of request is sent.
     """
     schema, later = successor.folder / "sql/schema", successor.folder / "later"
-    names = successor.must_run(clients.url, "migrate", "--dry-run").split()
+    pending = successor.must_run(clients.url, "migrate", "--dry-run").split()
+    files = [name for name in pending if name.startswith("functions/")]
+    names = pending[: len(pending) - len(files)]
     later.mkdir()
+    (successor.folder / "sql/functions").rename(later / "functions")
     for name in names:
         (schema / f"{name}.sql").rename(later / f"{name}.sql")
     kinds = {}
@@ -537,11 +543,14 @@ def upgrade(successor, clients, connection):
         first, _, _ = (schema / f"{name}.sql").read_text().partition("\n")
         kinds[name] = first if first.startswith("-- migrate: ") else "in a transaction"
         clients.stage = f"old code, {name}"
-        apply(successor, clients, connection, name)
+        apply(successor, clients, connection, [name])
+    (later / "functions").rename(successor.folder / "sql/functions")
+    clients.stage = "old code, functions"
+    apply(successor, clients, connection, files)
     return kinds
 
 
-def apply(successor, clients, connection, name):
+def apply(successor, clients, connection, names):
     pipe = subprocess.PIPE
     with psycopg.connect(clients.url) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -553,7 +562,7 @@ def apply(successor, clients, connection, name):
         clients.wait_for_round()
         holder.rollback()
     printed, errors = process.communicate(timeout=120)
-    assert (process.returncode, printed.split()) == (0, [name]), errors
+    assert (process.returncode, printed.split()) == (0, names), errors
 
 
 def wrong_events(clients, events, stages):

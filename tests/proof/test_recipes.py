@@ -74,8 +74,11 @@ CREATE TABLE tags (
 );
 
 CREATE TYPE tag_document AS ("id" uuid, "name" text, "kind" text, "day" date);
+"""
+FUNCTION = """-- Tags.
 
-CREATE FUNCTION tag_json(tag tags) RETURNS json
+-- A tag, as lists show it.
+CREATE OR REPLACE FUNCTION tag_json(tag tags) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT row_to_json(ROW(tag.id, tag.name, tag.kind, tag.day)::tag_document)
@@ -144,6 +147,7 @@ ENTRY = """    Resource(
 
 def add_an_endpoint(folder):
     create(folder / f"sql/schema/{NEW}-tags.sql", TABLE)
+    create(folder / "sql/functions/tags.sql", FUNCTION)
     create(folder / "sql/tags/list.sql", LIST)
     create(folder / "service/api/tags.py", VIEW)
     for file, new, old in (

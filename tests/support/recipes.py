@@ -20,37 +20,28 @@ def create(path, content):
     path.write_text(content, encoding="utf-8")
 
 
-def schema():
-    """Return the text of all migrations, the oldest first."""
-    return "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
+def add_member(folder, resource, member, kind):
+    """Add a member to the function that writes a resource; return the statement for its new type.
 
-
-def function(name):
-    """Return the newest definition of a function in sql/schema."""
-    found = re.findall(rf"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION {name}\(.*?^\$\$;\n)", schema())
-    return f"CREATE OR REPLACE {found[-1]}"
-
-
-def with_member(resource, member, kind):
-    """Return the statements that add a member to the end of a resource: a type and a function."""
+    The member is the last one. The type has the next number.
+    """
+    migrations = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*")))
     types = re.findall(
-        rf"(?ms)^CREATE TYPE ({resource}_document(?:_[0-9]+)?) (AS \(.*?)\n\);\n", schema()
+        rf"(?ms)^CREATE TYPE ({resource}_document(?:_[0-9]+)?) (AS \(.*?)\n\);\n", migrations
     )
     newest, attributes = types[-1]
     new = f"{resource}_document_{len(types) + 1}"
-    end = f"\n               )::{newest}\n"
-    text = function(f"{resource}_json")
-    assert end in text, f"{resource}_json has changed: the recipe does not fit"
-    return f'CREATE TYPE {new} {attributes},\n    "{member}" {kind}\n);\n\n' + text.replace(
-        end, f",\n                   {resource}.{member}\n               )::{new}\n"
+    change(
+        folder / f"sql/functions/{resource}s.sql",
+        f"\n               )::{newest}\n",
+        f",\n                   {resource}.{member}\n               )::{new}\n",
     )
+    return f'CREATE TYPE {new} {attributes},\n    "{member}" {kind}\n);\n'
 
 
-LAST = (
-    "    updated_by = fields.Id(dump_only=True, allow_none=True, description=fields.UPDATED_BY)\n"
-)
+LAST = "    updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)\n"
 LOCATION = (
-    "    location = fields.Text(\n"
+    "    location = types.Text(\n"
     '        500, allow_none=True, load_default=None, description="Where it takes place"\n'
     "    )\n"
 )
@@ -58,7 +49,7 @@ TOO_LONG = "location must have at most 500 characters"
 
 
 def add_a_field(folder):
-    """Add the member ``location`` to meetings: two migrations, the statements and the schema."""
+    """Add the member ``location`` to meetings: migrations, function, statements and schema."""
     change(folder / "service/api/meetings.py", LAST, LAST + LOCATION)
     create(
         folder / f"sql/schema/{NEW}-locations.sql",
@@ -67,7 +58,7 @@ def add_a_field(folder):
         "ALTER TABLE meetings\n"
         f'    ADD CONSTRAINT "{TOO_LONG}"\n'
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
-        + with_member("meeting", "location", "text"),
+        + add_member(folder, "meeting", "location", "text"),
     )
     create(
         folder / f"sql/schema/{NEXT + 1:04}-checked-locations.sql",

@@ -174,7 +174,7 @@ def record(connection, delivery, **changes):
 
 SUCCESS = {"success": True, "status": 200, "retry_delay": None}
 
-NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
+NAMES = [name for name in STATEMENTS if not name.startswith(("schema/", "functions/"))]
 
 
 # The name of a statement in Python is a string of two words with a slash, except a media type.

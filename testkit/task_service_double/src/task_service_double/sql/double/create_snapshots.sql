@@ -14,4 +14,4 @@ CREATE SCHEMA snapshot
           FROM pg_class AS source
          WHERE source.relkind = 'r'
            AND source.relnamespace::regnamespace::text IN ('public', 'clock')
-           AND source.relname NOT IN ('schema_migrations', 'processes');
+           AND source.relname NOT IN ('schema_migrations', 'schema_functions', 'processes');

@@ -1,0 +1,18 @@
+-- Mail.
+
+-- An e-mail, as lists show it.
+CREATE OR REPLACE FUNCTION mail_json(mail mail) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   mail.id,
+                   mail.sender,
+                   mail.recipients,
+                   mail.subject,
+                   mail.snippet,
+                   mail.read,
+                   iso(mail.received_at)
+               )::mail_document
+           )
+$$;

@@ -1,0 +1,73 @@
+-- Meetings.
+
+-- Reject a change that would reopen a completed meeting.
+CREATE OR REPLACE FUNCTION keep_completed() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE check_violation USING CONSTRAINT = 'status must stay completed';
+END
+$$;
+
+-- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
+-- PostgreSQL inlines the function, as it does text_bytes() of a task.
+CREATE OR REPLACE FUNCTION text_bytes(meeting meetings) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(octet_length(meeting.agenda), 0)
+         + coalesce(octet_length(meeting.notes), 0)
+         + pg_column_size(meeting.attendees)
+$$;
+
+-- A meeting, as lists show it.
+CREATE OR REPLACE FUNCTION meeting_json(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   meeting.id,
+                   meeting.workspace_id,
+                   meeting.title,
+                   iso(meeting.start_time),
+                   iso(meeting.end_time),
+                   meeting.platform,
+                   meeting.attendees,
+                   meeting.agenda,
+                   meeting.notes,
+                   meeting.status,
+                   meeting.created_by,
+                   iso(meeting.created_at),
+                   iso(meeting.updated_at),
+                   meeting.version,
+                   CASE
+                       WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
+                   END
+               )::meeting_document_2
+           )
+$$;
+
+-- A meeting with its outcome. Until the meeting is completed, the outcome is empty.
+CREATE OR REPLACE FUNCTION meeting_with_outcome(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_join(
+               meeting_json(meeting),
+               row_to_json(
+                   ROW(
+                       meeting.summary,
+                       meeting.action_items,
+                       meeting.decisions
+                   )::outcome_document
+               )
+           )
+$$;
+
+-- A single meeting. It shows an outcome only once it is completed.
+CREATE OR REPLACE FUNCTION meeting_details(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT CASE meeting.status
+               WHEN 'completed' THEN meeting_with_outcome(meeting)
+               ELSE meeting_json(meeting)
+           END
+$$;

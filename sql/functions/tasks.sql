@@ -1,0 +1,149 @@
+-- Tasks: filters, the rules for parents and assignees, and their JSON.
+
+-- Return whether a task matches the filters of a list. A filter of NULL matches every task.
+-- PostgreSQL inlines this function and is_any(), and plans for the values of the filters.
+CREATE OR REPLACE FUNCTION matches(
+    task tasks,
+    priorities text[],
+    assignee text,
+    user_id uuid,
+    project_id text,
+    parent_id text
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT is_any(task.priority, priorities)
+       AND (assignee IS NULL
+            OR CASE assignee
+                   WHEN 'none' THEN task.assignee_id IS NULL
+                   WHEN 'me' THEN task.assignee_id = user_id
+                   ELSE task.assignee_id = assignee::uuid
+               END)
+       AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
+       AND (matches.parent_id IS NULL
+            OR CASE matches.parent_id
+                   WHEN 'none' THEN task.parent_id IS NULL
+                   ELSE task.parent_id = matches.parent_id::uuid
+               END)
+$$;
+
+-- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
+-- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
+CREATE OR REPLACE FUNCTION check_parent() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    grandparent_id uuid;
+BEGIN
+    IF NEW.parent_id = NEW.id THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must be another task';
+    END IF;
+    SELECT parent.parent_id
+      INTO grandparent_id
+      FROM tasks AS parent
+     WHERE parent.workspace_id = NEW.workspace_id
+       AND parent.id = NEW.parent_id
+       FOR SHARE;
+    IF grandparent_id IS NOT NULL THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
+    END IF;
+    PERFORM FROM tasks AS subtask
+      WHERE subtask.workspace_id = NEW.workspace_id
+        AND subtask.parent_id = NEW.id;
+    IF FOUND THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must be null for a task with subtasks';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Reject a new assignment to a deactivated user.
+-- The command load may insert an older task of a deactivated assignee: created_at of the task must
+-- lie before the deactivation. A task that this transaction creates is rejected, even if the
+-- transaction began before the deactivation or in the same millisecond. A user who is not in the
+-- workspace passes here, and the foreign key rejects the task.
+-- The lock on the user makes this transaction wait for a deactivation that has not committed yet,
+-- and makes a later deactivation wait for this transaction. The foreign keys would lock the
+-- workspace before the member, so the trigger locks the member itself, directly after the user, as
+-- the order of locks demands.
+CREATE OR REPLACE FUNCTION check_assignee() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    since timestamptz;
+BEGIN
+    SELECT person.deactivated_at
+      INTO since
+      FROM members AS member
+      JOIN users AS person ON person.id = member.user_id
+     WHERE member.workspace_id = NEW.workspace_id
+       AND member.user_id = NEW.assignee_id
+       FOR SHARE OF person
+       FOR KEY SHARE OF member;
+    IF since IS NOT NULL
+       AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())
+    THEN
+        RAISE check_violation
+              USING CONSTRAINT = 'assigneeId must not be the id of a deactivated user';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Announce that a task has lost its assignee because the assignee has left the workspace. A foreign
+-- key makes this change, so no statement of the service could announce it. Nothing is announced if
+-- the workspace itself is being deleted.
+-- A request that removes a member stores its user in service.actor_id, for the event's actorId.
+CREATE OR REPLACE FUNCTION announce_unassigned() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
+        PERFORM announce(
+                    NEW.workspace_id,
+                    'task.updated',
+                    task_json(NEW),
+                    nullif(current_setting('service.actor_id', true), '')::uuid,
+                    task_json(OLD)
+                );
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Return the bytes of a task's long texts. They limit the length of a page and the events of a
+-- DELETE. PostgreSQL inlines the function, and so knows the size without reading the text.
+CREATE OR REPLACE FUNCTION text_bytes(task tasks) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT octet_length(task.description)
+$$;
+
+-- A task, as responses and events show it.
+CREATE OR REPLACE FUNCTION task_json(task tasks) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   task.id,
+                   task.workspace_id,
+                   task.title,
+                   task.description,
+                   task.status,
+                   task.priority,
+                   iso(task.due_date),
+                   task.due_day,
+                   task.assignee_id,
+                   task.project_id,
+                   task.parent_id,
+                   task.created_by,
+                   iso(task.created_at),
+                   iso(task.updated_at),
+                   iso(task.completed_at),
+                   task.version,
+                   CASE
+                       WHEN task.updated_by_version = task.version THEN task.updated_by
+                   END
+               )::task_document_2
+           )
+$$;

@@ -1,0 +1,209 @@
+-- Values of every resource: ids, times, JSON, lists, and the end of a page.
+
+-- Return a new UUIDv7 (RFC 9562) for a time: 48 bits of milliseconds, 12 bits of the fraction of
+-- the millisecond, and 62 random bits.
+-- So ids sort by their time, to a quarter of a microsecond, on every version of PostgreSQL.
+-- The function is a single expression that uses its argument once, so that PostgreSQL inlines it.
+CREATE OR REPLACE FUNCTION new_id(at timestamptz DEFAULT clock_timestamp()) RETURNS uuid
+LANGUAGE sql VOLATILE PARALLEL SAFE
+AS $$
+    SELECT (
+               overlay(
+                   right(lpad(to_hex((extract(epoch FROM at) * 4096000)::bigint), 16, '0'), 15)
+                   PLACING '7' FROM 13 FOR 0
+               )
+               || substring(gen_random_uuid()::text FROM 20)
+           )::uuid
+$$;
+
+-- The current time, truncated to milliseconds: responses have no finer precision.
+CREATE OR REPLACE FUNCTION now_ms() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT date_trunc('milliseconds', now())
+$$;
+
+-- A timestamp as responses write it: 2026-11-20T11:02:43.743Z.
+CREATE OR REPLACE FUNCTION iso(at timestamptz) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- Convert a timestamp to milliseconds since 1970; from_millis() converts them back without loss.
+-- Cursors contain their sort key in this form.
+CREATE OR REPLACE FUNCTION to_millis(at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT (extract(epoch FROM at) * 1000)::bigint
+$$;
+
+CREATE OR REPLACE FUNCTION from_millis(millis bigint) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT timestamptz '1970-01-01T00:00:00Z'
+         + millis / 1000 * interval '1 second'
+         + millis % 1000 * interval '1 millisecond'
+$$;
+
+-- Return the name with which AT TIME ZONE finds an IANA timezone.
+-- PostgreSQL takes CET, EET, MET and WET for abbreviations, which have no summer time. The function
+-- replaces these names with the zones that define them in IANA's database.
+-- tests/statements/test_days.py compares the days of every timezone.
+CREATE OR REPLACE FUNCTION zone_name(timezone text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE timezone
+               WHEN 'CET' THEN 'Europe/Brussels'
+               WHEN 'EET' THEN 'Europe/Athens'
+               WHEN 'MET' THEN 'Europe/Brussels'
+               WHEN 'WET' THEN 'Europe/Lisbon'
+               ELSE timezone
+           END
+$$;
+
+-- Return the moment at which a day begins in a timezone. It follows directly after the last
+-- millisecond of the day before, so that each moment belongs to exactly one day.
+-- Converting local midnight is not enough, because some timezones change their clocks around it:
+-- * In Havana the clocks go back from 01:00 to 00:00. Midnight happens twice, and PostgreSQL takes
+--   the second one. But the millisecond before midnight happens once, and the day begins after it.
+-- * In Nuuk the clocks go forward from 23:00 to 00:00. The millisecond before midnight does not
+--   exist, and PostgreSQL converts it to a moment that is an hour too late. But midnight happens
+--   once.
+-- So the function computes the day's beginning in both ways, and returns the earlier moment.
+CREATE OR REPLACE FUNCTION beginning_of_day(day date, timezone text) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT least(
+               day::timestamp AT TIME ZONE zone_name(timezone),
+               (day - interval '1 millisecond') AT TIME ZONE zone_name(timezone)
+                   + interval '1 millisecond'
+           )
+$$;
+
+-- Return the last millisecond of a day in the timezone of a workspace.
+-- The language is PL/pgSQL because PostgreSQL does not inline it. So a statement reads the
+-- workspace only if it is given a day, and not if it is given a timestamp.
+CREATE OR REPLACE FUNCTION end_of_day(day date, workspace_id uuid) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RETURN (
+        SELECT beginning_of_day(day + 1, workspace.timezone) - interval '1 millisecond'
+          FROM workspaces AS workspace
+         WHERE workspace.id = end_of_day.workspace_id
+    );
+END
+$$;
+
+-- Return the moment of a bound for due dates or meetings, which is a timestamp or a day. A day
+-- stands for its beginning in the timezone of the workspace.
+CREATE OR REPLACE FUNCTION time_bound(bound text, workspace_id uuid) RETURNS timestamptz
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE length(bound)
+               WHEN 10 THEN end_of_day(bound::date - 1, workspace_id) + interval '1 millisecond'
+               ELSE bound::timestamptz
+           END
+$$;
+
+-- Return whether the range between these bounds contains a moment. Either bound may be NULL.
+CREATE OR REPLACE FUNCTION in_order(
+    lower_bound text, upper_bound text, workspace_id uuid
+) RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce(
+               time_bound(lower_bound, workspace_id) < time_bound(upper_bound, workspace_id), true
+           )
+$$;
+
+-- Return whether a list contains an item. NULL instead of a list contains everything.
+-- With one value, the function compares with =, so that an index on the column also provides the
+-- order. PostgreSQL inlines it.
+CREATE OR REPLACE FUNCTION is_any(item text, list text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE cardinality(list)
+               WHEN 1 THEN item = list[1]
+               ELSE list IS NULL OR item = ANY (list)
+           END
+$$;
+
+-- Return the length of the longest string in a list; constraints use it.
+CREATE OR REPLACE FUNCTION longest(list text[]) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(max(length(item)), 0) FROM unnest(list) AS item
+$$;
+
+-- Join two JSON objects and keep the order of their members; jsonb would sort them.
+CREATE OR REPLACE FUNCTION json_join(one json, other json) RETURNS json
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT (left(one::text, -1) || ',' || substr(other::text, 2))::json
+$$;
+
+-- Return a list of JSON values as a JSON array. If the list is NULL, the array is empty.
+-- Responses have no spaces between values. row_to_json and array_to_json write no spaces, but
+-- json_build_object and json_agg do.
+CREATE OR REPLACE FUNCTION json_list(items json[]) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(array_to_json(items), '[]')
+$$;
+
+-- Return an object with these members of another object, in the order of their names in the list.
+CREATE OR REPLACE FUNCTION members_of(object json, names json) RETURNS json
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT (
+               '{'
+               || coalesce(string_agg(to_json(name) || ':' || value, ',' ORDER BY number), '')
+               || '}'
+           )::json
+      FROM json_array_elements_text(names) WITH ORDINALITY AS listed (name, number)
+      JOIN json_each(object) AS member (name, value) USING (name)
+$$;
+
+-- The cursor of a list that is ordered by id.
+CREATE OR REPLACE FUNCTION id_cursor(id uuid) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT replace(id::text, '-', '')
+$$;
+
+-- The cursor of a list that is ordered by a number and then by id.
+CREATE OR REPLACE FUNCTION keyed_cursor(key bigint, id uuid) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT key::text || '.' || replace(id::text, '-', '')
+$$;
+
+-- Return how many of the first rows have at most 1 MiB together; at least 1, even if the first row
+-- is larger than that.
+CREATE OR REPLACE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT greatest(1, count(*))::integer
+      FROM (
+           SELECT sum(coalesce(size, 0)) OVER (ORDER BY number) AS bytes
+             FROM unnest(sizes) WITH ORDINALITY AS item (size, number)
+           ) AS running
+     WHERE bytes <= 1048576
+$$;
+
+-- Return the number of the last row of a page, or NULL if no page follows it.
+-- A statement that shows a page reads max_rows + 1 rows. It passes the size of each row's long
+-- texts, and the sum of these sizes. The page ends after max_rows rows, or before its texts exceed
+-- 1 MiB.
+-- PostgreSQL knows the sizes without reading the texts, so it reads texts and makes JSON for the
+-- rows of one page only. The JSON can be six times as long as the texts.
+CREATE OR REPLACE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+               WHEN bytes > 1048576 THEN rows_within_1_mib(sizes[:max_rows])
+               WHEN cardinality(sizes) > max_rows THEN max_rows
+           END
+$$;

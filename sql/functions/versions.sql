@@ -1,0 +1,92 @@
+-- The versions of objects, and of deleted objects.
+
+-- Increase the version, even if no statement of the service makes the change: a foreign key changes
+-- the row when a member leaves, or an operator runs an UPDATE. A migration in batches sets
+-- service.keeps_versions, because its new values are no change of the object that clients know.
+CREATE OR REPLACE FUNCTION next_version() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('service.keeps_versions', true) = 'on' THEN
+        RETURN NEW;
+    END IF;
+    NEW.version := OLD.version + 1;
+    RETURN NEW;
+END
+$$;
+
+-- Increase the version of a task or a meeting, and set updated_at unless the UPDATE sets it.
+-- If the request has stored its user in service.actor_id, as the removal of a member does, this
+-- user has made the change. Otherwise an operator has made it, and updatedBy is null.
+CREATE OR REPLACE FUNCTION next_dated_version() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('service.keeps_versions', true) = 'on' THEN
+        RETURN NEW;
+    END IF;
+    NEW.version := OLD.version + 1;
+    IF NEW.updated_at = OLD.updated_at THEN
+        NEW.updated_at := now_ms();
+    END IF;
+    NEW.updated_by := nullif(current_setting('service.actor_id', true), '')::uuid;
+    NEW.updated_by_version := NEW.version;
+    RETURN NEW;
+END
+$$;
+
+-- Store the last versions of the objects that a statement has deleted, whatever release runs it.
+CREATE OR REPLACE FUNCTION keep_deleted_versions() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO deleted_versions (workspace_id, id, version)
+    SELECT workspace_id, id, version
+      FROM deleted;
+    RETURN NULL;
+END
+$$;
+
+-- Delete what is kept of the objects of a workspace that is being deleted.
+-- PostgreSQL runs the triggers of an event in the order of their names, and those of foreign keys,
+-- RI_ConstraintTrigger_…, come before this one. They wait for each transaction that is deleting a
+-- task or a meeting of the workspace, so this trigger finds the row that such a transaction stores.
+CREATE OR REPLACE FUNCTION forget_deleted_versions() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM deleted_versions AS deleted
+     WHERE deleted.workspace_id = OLD.id;
+    RETURN NULL;
+END
+$$;
+
+-- Return the version with which an object with a chosen id begins: the given one, unless an object
+-- with this id was deleted at that version or a later one.
+-- If another transaction is deleting the object now, the function waits for the end of that
+-- transaction. Its last query then has a new snapshot, and finds the row of the deletion.
+CREATE OR REPLACE FUNCTION first_version(
+    type text, workspace_id uuid, id uuid, version integer DEFAULT 1
+) RETURNS integer
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF type = 'task' THEN
+        PERFORM FROM tasks AS task
+          WHERE task.workspace_id = first_version.workspace_id
+            AND task.id = first_version.id
+            FOR KEY SHARE;
+    ELSE
+        PERFORM FROM meetings AS meeting
+          WHERE meeting.workspace_id = first_version.workspace_id
+            AND meeting.id = first_version.id
+            FOR KEY SHARE;
+    END IF;
+    RETURN (
+        SELECT greatest(first_version.version, max(deleted.version) + 1)
+          FROM deleted_versions AS deleted
+         WHERE deleted.workspace_id = first_version.workspace_id
+           AND deleted.id = first_version.id
+    );
+END
+$$;
