@@ -27,6 +27,7 @@ VERSIONS = {
     "service/openapi/document.json": r'"version": "(.*?)"',
     "testkit/task_service_double/pyproject.toml": r'^version = "(.*)"$|-service ==(.*)"',
     "testkit/pytest_task_service/pyproject.toml": r'^version = "(.*)"$',
+    "testkit/node/package.json": r'"version": "(.*?)"',
     "testkit/task_service_double/README.md": r"_(?:service|double)-([0-9.]+)-py3",
     "testkit/pytest_task_service/README.md": r"_(?:service|double)-([0-9.]+)-py3",
 }
@@ -130,6 +131,7 @@ def build(tools, commit, folder):
             log.seek(0)
             if built.returncode:
                 sys.exit(f"{log.read()}\nError: the build of {project} failed.")
+    run("npm", "pack", "--silent", "--pack-destination", "dist", "./testkit/node", cwd=folder)
     for sdist in dist.glob("*.tar.gz"):
         sdist.write_bytes(without_traces(sdist, int(epoch)))
     (wheel,) = dist.glob("task_meeting_workspace_service-*.whl")

@@ -1,6 +1,7 @@
 """The service, its double and the plugin are one release; the lock has what they require."""
 
 import configparser
+import json
 import re
 import subprocess
 import sys
@@ -39,6 +40,13 @@ def test_each_distribution_has_the_version_and_the_license_of_the_service(name):
     pinned = f"{project()['name']} =={version}"
     dependencies = project("testkit", name)["dependencies"]
     assert (pinned in dependencies) == (name == "task_service_double")
+
+
+def test_the_npm_package_has_the_version_and_the_license_of_the_service():
+    package = json.loads((PROJECT / "testkit/node/package.json").read_text())
+    assert (package["version"], package["license"]) == (service()["version"], "MIT")
+    texts = {(PROJECT / folder / "LICENSE").read_text() for folder in (".", "testkit/node")}
+    assert len(texts) == 1
 
 
 def locked():

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import { start } from "./double.mjs";
+import { start } from "task-service-double";
 import { Tasks } from "./todo.mjs";
 
 let service, tasks;
 
 before(async () => {
   service = await start();
-  tasks = new Tasks(service.baseUrl, service.token);
+  tasks = new Tasks(service.url, service.token);
 });
 
-after(() => service.stop());
+after(() => service.close());
 
-beforeEach(() => service.control("reset", {}));
+beforeEach(() => service.reset());
 
 test("a task is added once even if the response is lost", async () => {
-  await service.control("faults", { kind: "drop-after-commit", method: "POST" });
+  await service.fault("drop-after-commit", { method: "POST" });
   await tasks.add("Write the report");
   const titles = [];
   for await (const task of tasks.all()) titles.push(task.title);
@@ -26,6 +26,6 @@ test("a task is added once even if the response is lost", async () => {
 
 test("a stranger sees nothing", async () => {
   const task = await tasks.add("Write the report");
-  const stranger = new Tasks(service.baseUrl, service.stranger.token);
+  const stranger = new Tasks(service.url, service.stranger.token);
   await assert.rejects(stranger.send("GET", `/tasks/${task.id}`), /Task not found/);
 });

@@ -25,6 +25,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "docs" / name for name in ("testing.md", "double.md")]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = PROJECT / "docs" / "examples"
+NODE_PACKAGE = PROJECT / "testkit" / "node"
 FILES = dict(re.findall(r"(?s)<!-- file: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 RUN = dict(re.findall(r"(?s)<!-- run: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 
@@ -35,6 +36,8 @@ pytestmark = pytest.mark.nodatabase
 def run(tmp_path):
     """Return a function that runs a command in a folder with all examples."""
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "task-service-double").symlink_to(NODE_PACKAGE)
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
 
@@ -54,6 +57,7 @@ def test_a_test_runs_every_code_block_of_the_testkit_pages():
         "test_excerpt.py",
         "test_snapshot.py",
         "test_unittest.py",
+        "first.test.mjs",
         "playwright.config.mjs",
     }
     assert set(RUN) == {"install", "actions"}
@@ -247,10 +251,10 @@ def test_a_failed_test_shows_a_readable_log_of_the_service_and_a_passed_test_doe
 
 
 @pytest.mark.proof
-def test_the_javascript_example_passes(run):
+def test_the_javascript_examples_pass(run):
     if not shutil.which("node"):
-        pytest.skip("the JavaScript example needs node, which is not on the PATH")
-    assert re.search(r"(?m)^# pass 2$", run("node", "--test", "--test-reporter=tap"))
+        pytest.skip("the JavaScript examples need node, which is not on the PATH")
+    assert re.search(r"(?m)^# pass 3$", run("node", "--test", "--test-reporter=tap"))
 
 
 def rows(heading):

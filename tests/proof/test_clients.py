@@ -132,6 +132,33 @@ def test_a_generated_client_in_typescript_compiles_and_can_call_the_service(
     run("node", "built/calls.js", cwd=typescript, **service)
 
 
+TYPED = """
+import { start, type FaultKind, type Service, type User } from "task-service-double";
+
+const service: Service = await start({ environment: { MAX_BODY: "4096" } });
+const users: User[] = [service.user, service.member, service.stranger];
+const kinds: FaultKind[] = ["503", "drop-after-commit"];
+const options = { times: 2, skip: 1, seconds: 1, method: "POST", path: "/api/tasks" };
+for (const kind of kinds) await service.fault(kind, options);
+const now: Date = await service.clock(new Date());
+const { data } = await service.control<{ data: { path: string }[] }>("requests");
+console.log(users[0]!.workspace.slug, now.getTime(), data[0]?.path, service.url.length);
+// @ts-expect-error: the double has no such fault
+await service.fault("fire");
+await service.reset();
+await service.close();
+"""
+
+
+def test_the_types_of_the_npm_package_for_tests_fit_a_strict_program(npm):
+    package = npm / "node_modules/task-service-double"
+    if not package.exists():
+        package.symlink_to(PROJECT / "testkit/node")
+    (npm / "typed.mts").write_text(TYPED)
+    strict = "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"
+    run("tsc", *strict, "--module", "nodenext", "--target", "es2022", "typed.mts", cwd=npm)
+
+
 def test_a_generated_client_in_go_compiles_and_can_call_the_service(
     openapi_generator, published, service, tmp_path
 ):
