@@ -8,6 +8,7 @@ import pytest
 from support.receivers import FINGERPRINT, announce, deliveries, subscribe
 from support.rows import insert, insert_member, insert_token
 from support.statements import (
+    CREDENTIAL,
     SUCCESS,
     URL,
     claim_due,
@@ -20,6 +21,8 @@ from support.statements import (
 )
 
 from service.web.safe_writes import ANY_VERSION
+
+GATE = "gate/authenticate_and_count"
 
 
 def is_locked(connection, table, condition, *values):
@@ -416,3 +419,19 @@ def test_a_write_of_a_task_locks_tasks_in_the_order_of_their_ids(
             author = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
             insert(connection, "tasks", id=DELETED, **author)
             insert(connection, "tasks", id=SUBTASK, parent_id=DELETED, **author)
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM usage", "UPDATE usage SET minute_count = 7"])
+def test_a_request_counts_on_from_what_another_transaction_has_made_of_its_count(
+    connection, after, change
+):
+    run(connection, GATE, **CREDENTIAL)
+    (hit,) = after(change, GATE, **CREDENTIAL)
+    assert (hit["admitted"], hit["minute_count"]) == (True, 1 if "DELETE" in change else 8)
+
+
+def test_the_first_two_requests_at_the_same_time_count_as_two(connect, after):
+    first = connect()
+    run(first, GATE, **CREDENTIAL)
+    (hit,) = after(first, GATE, **CREDENTIAL)
+    assert (hit["admitted"], hit["minute_count"]) == (True, 2)

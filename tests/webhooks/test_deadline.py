@@ -72,7 +72,7 @@ def send(app, method, path, body=None, waited=WAITED, **headers):
 @pytest.mark.parametrize(
     ("mark", "forwards_it", "status"),
     [
-        (b"INSERT INTO usage", False, 503),
+        (b"count_request", False, 503),
         (b"INSERT INTO tasks", False, 503),
         (b"INSERT INTO tasks", True, 503),
         (b"COMMIT", False, 503),
