@@ -53,13 +53,7 @@ def run(tmp_path):
 
 
 def test_a_test_runs_every_code_block_of_the_testkit_pages():
-    assert set(FILES) == {
-        "test_excerpt.py",
-        "test_snapshot.py",
-        "test_unittest.py",
-        "first.test.mjs",
-        "playwright.config.mjs",
-    }
+    assert set(FILES) == {"test_excerpt.py", "first.test.mjs", "playwright.config.mjs"}
     assert set(RUN) == {"install", "actions"}
     # The last block is the line of the double, which another test compares with the printed line.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)

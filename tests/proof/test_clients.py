@@ -35,6 +35,9 @@ GO = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 GO_MODULE = "module example.com/client\n\ngo 1.19\n"
 
 
+SUFFIXES = {"python": "py", "ts": "ts"}
+
+
 class Files(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -49,9 +52,14 @@ class Published(NamedTuple):
     clients: Path
     # The text of docs/clients.md.
     page: str
+    # client.py and client.ts; in older releases the page has them.
+    examples: Path
 
     def block(self, language, heading):
-        """Return the only block of code in this language below a heading of the page."""
+        """Return the example, or the only block in this language below a heading of the page."""
+        example = self.examples / f"client.{SUFFIXES[language]}" if language in SUFFIXES else None
+        if example and example.exists():
+            return example.read_text(encoding="utf-8")
         section = self.page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
         (code,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", section)
         return code
@@ -90,7 +98,7 @@ def published(request, service, tmp_path_factory):
 
 def published_in(project, url):
     page = (project / "docs/clients.md").read_text(encoding="utf-8")
-    return Published(url, project / CLIENTS.relative_to(PROJECT), page)
+    return Published(url, project / CLIENTS.relative_to(PROJECT), page, project / "docs/examples")
 
 
 @contextmanager
