@@ -115,7 +115,7 @@ def test_the_steps_of_the_pipeline_start_use_and_stop_the_double(run, tmp_path):
 
 
 VERSION = metadata.version("task-meeting-workspace-service")
-COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 7 times in \d+ ms each"
+COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 8 times in \d+ ms each"
 
 
 # Other plugins of this environment, which take two seconds to import.
