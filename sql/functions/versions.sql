@@ -35,15 +35,19 @@ BEGIN
 END
 $$;
 
--- Store the last versions of the objects that a statement has deleted, whatever release runs it.
-CREATE OR REPLACE FUNCTION keep_deleted_versions() RETURNS trigger
+-- Store the last version of an object that is deleted, whatever release deletes it.
+-- At a depth above 1, a foreign key deletes the objects of a deleted workspace.
+-- A condition WHEN of the trigger, or a trigger that runs after the statement, would make each
+-- deletion dearer: PostgreSQL compiles the one, and collects the rows for the other.
+CREATE OR REPLACE FUNCTION keep_deleted_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO deleted_versions (workspace_id, id, version)
-    SELECT workspace_id, id, version
-      FROM deleted;
-    RETURN NULL;
+    IF pg_trigger_depth() = 1 THEN
+        INSERT INTO deleted_versions (workspace_id, id, version)
+        VALUES (OLD.workspace_id, OLD.id, OLD.version);
+    END IF;
+    RETURN OLD;
 END
 $$;
 

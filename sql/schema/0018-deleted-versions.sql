@@ -16,14 +16,11 @@ CREATE TABLE deleted_versions (
 CREATE INDEX deleted_versions_by_id ON deleted_versions (workspace_id, id);
 
 -- sql/functions/versions.sql has the text.
-CREATE FUNCTION keep_deleted_versions() RETURNS trigger
+CREATE FUNCTION keep_deleted_version() RETURNS trigger
 LANGUAGE plpgsql
-AS 'BEGIN RETURN NULL; END';
+AS 'BEGIN RETURN OLD; END';
 
--- At a depth above 0, a foreign key deletes the tasks of a deleted workspace.
-CREATE TRIGGER keep_deleted_versions
-    AFTER DELETE ON tasks
-    REFERENCING OLD TABLE AS deleted
-    FOR EACH STATEMENT
-    WHEN (pg_trigger_depth() = 0)
-    EXECUTE FUNCTION keep_deleted_versions();
+CREATE TRIGGER keep_deleted_version
+    BEFORE DELETE ON tasks
+    FOR EACH ROW
+    EXECUTE FUNCTION keep_deleted_version();
