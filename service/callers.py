@@ -4,7 +4,6 @@ Source: docs/specification.md, sections 5 (credentials) and 8 (rate limits).
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from hashlib import sha256
 from math import ceil
 from secrets import token_hex
@@ -118,7 +117,6 @@ def window_to_show(windows: list[Window]) -> Window:
     return longest if longest.left == 0 else first
 
 
-@lru_cache(maxsize=64)
 def policy_header(per_minute: int, per_day: int | None) -> str:
     """Return the value of the header RateLimit-Policy for a plan."""
     minute = f'"minute";q={per_minute};w={MINUTE}'

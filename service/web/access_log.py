@@ -2,7 +2,6 @@
 
 import os
 import re
-from functools import cache
 from time import monotonic
 
 from flask import Flask, Response
@@ -85,13 +84,10 @@ def init_app(app: Flask) -> None:
     app.after_request(write_line)
 
 
-@cache
 def route(rule: str) -> str:
-    """Write the rule of a path in the usual form, like ``/api/tasks/:id``; once for each rule."""
+    """Write the rule of a path in the usual form, like ``/api/tasks/:id``."""
     return VARIABLE.sub(r":\1", rule)
 
 
 def bounded(path: str) -> str:
-    if len(path) * 4 <= MAX_PATH:
-        return path
     return path.encode(errors="replace")[:MAX_PATH].decode(errors="ignore")

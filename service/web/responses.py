@@ -4,7 +4,6 @@ Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-Non
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -94,7 +93,6 @@ def reply_page(page: Page | BoundedPage) -> Response:
     )
 
 
-@lru_cache(maxsize=256)
 def without_cursor(query: bytes) -> str:
     """Remove the cursor from a query, so that the caller can append another ``cursor=…``."""
     rest = {name: values for name, values in query_values(query).items() if name != "cursor"}
