@@ -1,7 +1,7 @@
 """The part of the document about events, in webhooks and in the feed. Only webhooks get pings."""
 
 from service.api.event_types import EVENT_TYPES
-from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
+from service.openapi.json_schema import JSON, Schemas, object_of, with_defaults
 from service.openapi.operations import Examples, refer
 
 # The summary of each webhook.
@@ -73,7 +73,7 @@ def event(name: str, schemas: Schemas) -> JSON:
 def example_of(name: str, examples: Examples) -> JSON:
     shown = examples.events[name]
     schema = EVENT_TYPES[name].data if name in EVENT_TYPES else None
-    return {**shown, "data": with_nulls(shown["data"], schema)}
+    return {**shown, "data": with_defaults(shown["data"], schema)}
 
 
 def feed(schemas: Schemas, examples: Examples) -> None:

@@ -112,11 +112,10 @@ class Schemas:
         The schema has no keyword ``default``, because generators of clients would conclude from it
         that the field is always present.
         """
-        default = field.load_default() if callable(field.load_default) else field.load_default
-        schema = self.of_request(field)
-        if default is missing or default is None:
-            return schema
-        return with_sentence(schema, f"Default: {default}")
+        default = default_of(field)
+        return with_sentence(
+            self.of_request(field), "" if default is None else f"Default: {default}"
+        )
 
     def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
         """Describe a field anywhere: its keywords, component and items, and null."""
@@ -148,27 +147,35 @@ def without_limits(schema: JSON) -> JSON:
     return rest | ({"items": without_limits(items)} if isinstance(items, dict) else {})
 
 
-def with_nulls(example: object, schema: type[Schema] | None) -> object:
-    """Add the fields that are null to an example, which may be an object, a list or a page.
+def with_defaults(example: object, schema: type[Schema] | None) -> object:
+    """Add absent fields, with their defaults or null, to an example: an object, a list or a page.
 
     The files of examples omit these fields.
     """
     if isinstance(example, list):
-        return [with_nulls(item, schema) for item in example]
+        return [with_defaults(item, schema) for item in example]
     if schema is None or not isinstance(example, dict):
         return example
     members = {str(field.data_key): (name, field) for name, field in schema().dump_fields.items()}
     if "nextCursor" in example and "nextCursor" not in members:
-        return {**example, "data": with_nulls(example["data"], schema)}
+        return {**example, "data": with_defaults(example["data"], schema)}
     optional = getattr(schema, "optional", ())
-    nulls = {
-        key for key, (name, field) in members.items() if field.allow_none and name not in optional
-    }
+    shown = {
+        key: default_of(field)
+        for key, (name, field) in members.items()
+        if name not in optional and (field.allow_none or default_of(field) is not None)
+    } | example
     return {
-        key: with_nulls(example.get(key), inner_schema(field))
+        key: with_defaults(shown[key], inner_schema(field))
         for key, (_, field) in members.items()
-        if key in nulls or key in example
+        if key in shown
     }
+
+
+def default_of(field: AnyField) -> object:
+    """Return the value that a new object has without this field; None if there is none."""
+    default = field.load_default() if callable(field.load_default) else field.load_default
+    return None if default is missing else default
 
 
 def inner_schema(field: AnyField) -> type[Schema] | None:

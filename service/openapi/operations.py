@@ -10,7 +10,7 @@ from typing import NamedTuple, NotRequired, Self, TypedDict
 
 from werkzeug.routing import Rule
 
-from service.openapi.json_schema import JSON, Schemas, with_nulls
+from service.openapi.json_schema import JSON, Schemas, with_defaults
 from service.values.schemas import Query
 from service.values.types import camel_case, singular
 from service.web.gate import is_public
@@ -191,7 +191,7 @@ class Endpoint:
         if status != 204:
             content: JSON = {"schema": self.body(schemas)}
             if example is not None:
-                content["example"] = with_nulls(example, self.operation.response)
+                content["example"] = with_defaults(example, self.operation.response)
             response["content"] = {"application/json": content}
         return response
 

@@ -5,6 +5,8 @@ import builtins
 import pytest
 from support.openapi_check import document, resolve, violations
 
+from service.api.meetings import Meeting
+from service.openapi.json_schema import with_defaults
 from service.values.schemas import RESERVED
 
 pytestmark = pytest.mark.nodatabase
@@ -182,3 +184,13 @@ def test_every_integer_declares_a_format_int32_or_int64_for_the_end_of_a_window(
 
 def test_no_component_has_the_name_of_a_builtin_of_python_or_javascript():
     assert schemas().keys() & {*vars(builtins), *JAVASCRIPT} == set()
+
+
+def test_an_example_has_the_default_or_null_of_each_field_that_its_file_leaves_out():
+    assert with_defaults({"title": "Plan", "notes": "Tea"}, Meeting) == {
+        "title": "Plan",
+        "platform": None,
+        "attendees": [],
+        "agenda": None,
+        "notes": "Tea",
+    }

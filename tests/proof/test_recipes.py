@@ -134,7 +134,7 @@ def list_tags(query: Values) -> Response:
     """
     return reply_page(db.row(Page, "tags/list", **query))
 '''
-ENTRY = """    Resource(
+ENTRY = """    TableEntry(
         "tags",
         path="/tags",
         required={"name": "Tea", "kind": "public", "day": "2026-12-24"},
@@ -159,7 +159,7 @@ def add_an_endpoint(folder):
         ("service/api/__init__.py", "tags, ", "tasks, batch,"),
         ("docs/api.md", "| GET | `/api/tags` | lists tags |\n", "| GET | `/api/workspaces` |"),
         ("docs/api.md", "| `/api/tags` | newest first | | 50, 200 |\n", "| `/api/mail` | newest"),
-        ("tests/support/resources.py", ENTRY, '    Resource(\n        "workspaces",'),
+        ("tests/support/resources.py", ENTRY, '    TableEntry(\n        "workspaces",'),
     ):
         change(folder / file, old, new + old)
     examples = {"responses": {"listTags": {"data": [TAG], "nextCursor": None}}}

@@ -1,4 +1,4 @@
-"""The resources: one entry for each table that requests write or read.
+"""The entries: one for each table that requests write or read.
 
 For a new table, an entry here is all that the tests of rows, lists, limits and tenants need.
 """
@@ -18,7 +18,7 @@ from service.api.mail import Mail
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
-from service.values.schemas import Resource as Schema
+from service.values.schemas import Resource
 
 HERE = "tests/support/resources.py"
 MS = timedelta(milliseconds=1)
@@ -111,7 +111,7 @@ class PagedList:
 
 
 @dataclass(frozen=True)
-class Resource:
+class TableEntry:
     """A table, and values for its rows.
 
     The entry of a table whose rows tests insert in some other way has only some of these values.
@@ -120,7 +120,7 @@ class Resource:
     table: str
     path: str = ""
     # The schema of the rows if the API shows them as objects, and the type of their lines for load.
-    schema: type[Schema] | None = None
+    schema: type[Resource] | None = None
     line: str | None = None
     # Whether an export leaves the rows out.
     left_out: bool = False
@@ -167,7 +167,7 @@ BY_COMPLETION = "completed_at DESC NULLS LAST, id DESC"
 KNOWLEDGE = {"columns": lambda n: {"content": "tea " * (n % 3)}}
 
 RESOURCES = [
-    Resource(
+    TableEntry(
         "tasks",
         path="/tasks",
         schema=Task,
@@ -211,7 +211,7 @@ RESOURCES = [
             ),
         },
     ),
-    Resource(
+    TableEntry(
         "meetings",
         path="/meetings",
         schema=MeetingDetails,
@@ -230,7 +230,7 @@ RESOURCES = [
             ),
         },
     ),
-    Resource(
+    TableEntry(
         "mail",
         path="/mail",
         schema=Mail,
@@ -244,7 +244,7 @@ RESOURCES = [
             )
         },
     ),
-    Resource(
+    TableEntry(
         "knowledge",
         path="/knowledge",
         schema=Knowledge,
@@ -256,7 +256,7 @@ RESOURCES = [
             "search": PagedList(f"{RANK} DESC, id DESC", {"q": "tea"}, **KNOWLEDGE),
         },
     ),
-    Resource(
+    TableEntry(
         "suggestions",
         path="/ai/suggestions",
         schema=Suggestion,
@@ -272,33 +272,33 @@ RESOURCES = [
             )
         },
     ),
-    Resource(
+    TableEntry(
         "workspaces",
         line="workspace",
         values={"slug": ["one", "two"], "plan": ["Pro", "Starter"], "workspace": ["acme", "acme"]},
         rejected={"member_count": [10_001]},
         accepted={"member_count": [10_000]},
     ),
-    Resource("users", line="user", nullable="active_workspace_id deactivated_at"),
-    Resource("members", line="member"),
+    TableEntry("users", line="user", nullable="active_workspace_id deactivated_at"),
+    TableEntry("members", line="member"),
     # After a load, the authors of tasks and meetings make these rows again.
-    Resource("former_members", left_out=True),
-    Resource("deleted_versions", left_out=True),
-    Resource("deleted_users", line="deleted_user", nullable="deleted_at"),
-    Resource(
+    TableEntry("former_members", left_out=True),
+    TableEntry("deleted_versions", left_out=True),
+    TableEntry("deleted_users", line="deleted_user", nullable="deleted_at"),
+    TableEntry(
         "plans",
         rejected={"name": ["", "x" * 129], "per_minute": [0], "per_day": [0]},
         accepted={"name": ["x", "x" * 128], "per_minute": [1], "per_day": [1]},
         nullable="per_day",
     ),
-    Resource(
+    TableEntry(
         "tokens",
         left_out=True,
         rejected={"kind": ["other"], "scope": ["admin"], "name": ["x" * 121], "hash": [b"x" * 31]},
         accepted={"kind": ["api", "session"], "scope": ["read", "write"], "name": ["x" * 120]},
         nullable="last_used_at expires_at revoked_at workspace_id",
     ),
-    Resource(
+    TableEntry(
         "idempotency_keys",
         left_out=True,
         rejected={"key": ["", "x" * 256]},
@@ -306,7 +306,7 @@ RESOURCES = [
         # These are NULL until the first request with the key has ended.
         nullable="status headers body",
     ),
-    Resource(
+    TableEntry(
         "webhooks",
         line="webhook",
         references=("webhookId",),
@@ -316,18 +316,18 @@ RESOURCES = [
         accepted={"url": ["x" * 2048], "events": [[*EVENT_TYPES]]},
         nullable="failing_since backoff_until disabled_at disabled_reason gap_since deleted_at",
     ),
-    Resource("previous_secrets", line="previous_secret"),
-    Resource(
+    TableEntry("previous_secrets", line="previous_secret"),
+    TableEntry(
         "deliveries",
         left_out=True,
         rejected={"state": ["other"]},
         accepted={"state": ["waiting", "delivered", "failed"]},
         nullable="finished_at",
     ),
-    Resource("feeds", left_out=True, nullable="read_at"),
-    Resource("event_cursors", left_out=True, nullable="server_started"),
-    Resource("attempts", left_out=True, nullable="status error answer"),
-    Resource("processes", left_out=True, nullable="speedups"),
+    TableEntry("feeds", left_out=True, nullable="read_at"),
+    TableEntry("event_cursors", left_out=True, nullable="server_started"),
+    TableEntry("attempts", left_out=True, nullable="status error answer"),
+    TableEntry("processes", left_out=True, nullable="speedups"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
 # The table for each type of line that load reads.

@@ -5,8 +5,11 @@ from functools import cache
 from itertools import permutations
 
 from support.commands import UUID
+from support.derived import filters, view_of
 from support.resources import HERE, RESOURCES, WORD, missing
 from support.rows import insert_token
+
+from service.values import types
 
 # A world has no rows in this table, because the gate fills it when it counts requests.
 COUNTED = {"usage"}
@@ -28,6 +31,16 @@ def tables_with(connection, column):
     return [row["name"] for row in rows.fetchall()]
 
 
+def chosen(resource, number):
+    """Return a value for each column with an enum by which a list is filtered, for a row."""
+    columns = resource.schema().fields if resource.schema else ()
+    return {
+        field.name: field.choices[number % len(field.choices)]
+        for field in (filters(view_of(resource).arguments) if resource.lists else ())
+        if isinstance(field, (types.OneOf, types.SomeOf)) and field.name in columns
+    }
+
+
 class World:
     """The rows of one workspace and of one of its members."""
 
@@ -43,8 +56,9 @@ class World:
         """Insert at least one row into every table; ``name`` makes its tokens unique."""
         known = {"user": self.user_id}
         for resource in RESOURCES:
-            for row in resource.world if resource.required else ():
-                id = resource.insert(self.connection, self.workspace_id, known, **row)
+            for number, row in enumerate(resource.world if resource.required else ()):
+                values = {**chosen(resource, number), **row}
+                id = resource.insert(self.connection, self.workspace_id, known, **values)
                 known.setdefault(resource.table, id)
         self.fill_webhooks(known["webhooks"])
         self.connection.execute(
