@@ -4,8 +4,7 @@ from functools import partial
 
 from flask import Flask
 
-from service import api, openapi, web, webhooks
-from service.database import db
+from service import api, context, openapi, web, webhooks
 from service.database.pool import Pool
 from service.settings import Settings
 from service.webhooks.secrets import compare_keys
@@ -31,7 +30,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    db.init_app(app, pool_class(settings, "web", partial(compare_keys, settings=settings)))
+    context.init_app(app, pool_class(settings, "web", partial(compare_keys, settings=settings)))
     # Each part registers its hooks and views; hooks run in the order that web/__init__.py
     # explains.
     for part in (web, webhooks, api, openapi):

@@ -13,7 +13,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, missing
 
-from service.database.db import current_request
+from service.context import current_request
 from service.values.schemas import Query, Resource
 from service.values.types import Field, Items
 from service.web.operation import View, operation_of

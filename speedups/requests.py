@@ -8,7 +8,7 @@ from typing import Any
 import flask
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from service.database.db import current_application
+from service.context import current_application
 
 JSON = "application/json"
 

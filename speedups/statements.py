@@ -51,16 +51,17 @@ class Connection(statements.Connection):
     # The statements that the server has prepared on this connection.
     _named: set[bytes] = set()
 
-    def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
+    def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
         rows, number = self._run(name, values)
         return rows.load_rows(0, number, kind._make)
 
-    def run(self, name: str, values: dict[str, object]) -> None:
+    def run(self, name: str, /, **values: object) -> None:
         self._run(name, values)
 
     def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:
         statement, libpq, began = PREPARED[name], self.pgconn, monotonic()
         transformer = self._transformer or self._new_transformer()
+        values = {**self.parameters, **values}
         parameters = transformer.dump_sequence(
             [values[name] for name in statement.parameters], statement.formats
         )

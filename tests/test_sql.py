@@ -95,7 +95,7 @@ def test_pg_stat_activity_shows_the_name_of_a_statement_first(
     database_url, connection, prepare_threshold
 ):
     with Connection.connect(database_url, prepare_threshold=prepare_threshold) as other:
-        other.run("status/role", {})
+        other.run("status/role")
         shown = connection.execute(
             "SELECT query FROM pg_stat_activity WHERE pid = %s", (other.info.backend_pid,)
         ).fetchone()

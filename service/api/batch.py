@@ -20,8 +20,8 @@ from werkzeug.exceptions import HTTPException
 
 from service import webhooks
 from service.api.tasks import Task, create, delete, set_due_days, update
-from service.database import db
-from service.database.statements import to_json
+from service.context import db
+from service.database.statements import NotFound, to_json
 from service.values import schemas, types
 from service.values.schemas import FieldError
 from service.web.errors import (
@@ -144,7 +144,7 @@ class Size(NamedTuple):
 Items = dict[str, list[tuple[Any, ...]]]
 WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, "delete": delete}
 # The errors of a refused task.
-REFUSALS = (db.NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
+REFUSALS = (NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
 
 
 class Refused(Exception):
@@ -233,7 +233,7 @@ def delete_all(items: list[tuple[Any, ...]]) -> list[str | None]:
     event_ids: list[str | None] = []
     for item in items:
         # A subtask of an earlier item is deleted already, and has its event.
-        with suppress(db.NotFound):
+        with suppress(NotFound):
             event_ids += delete(*item).event_ids
     return event_ids
 
@@ -249,7 +249,7 @@ def refusal(items: Items, missing: set[str]) -> HTTPException:
         for number, item in enumerate(items[name]):
             try:
                 if name != "create" and item[0] in missing:
-                    raise db.NotFound("task")
+                    raise NotFound("task")
                 with db.transaction(force_rollback=name == "delete"):
                     write(*item)
             except REFUSALS as error:
@@ -263,10 +263,10 @@ def refusal(items: Items, missing: set[str]) -> HTTPException:
 
 
 def errors_of(
-    item: str, error: db.NotFound | HTTPException | psycopg.Error
+    item: str, error: NotFound | HTTPException | psycopg.Error
 ) -> list[tuple[int, FieldError]]:
     """Return the status and the field errors of one refused task; raise any other error."""
-    if isinstance(error, db.NotFound):
+    if isinstance(error, NotFound):
         status, message = MESSAGES["not_found"]
         return [(status, FieldError(f"{item}.id", message.format(resource="Task")))]
     refused = from_database(error) if isinstance(error, psycopg.Error) else error

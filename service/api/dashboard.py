@@ -3,7 +3,8 @@
 from flask import Blueprint, Response
 
 from service.api.tasks import PRIORITIES, STATUSES
-from service.database import db
+from service.context import db
+from service.database.statements import NotFound
 from service.values import schemas, types
 from service.web.operation import operation
 from service.web.requests import Values
@@ -78,5 +79,5 @@ def get_stats(query: Values) -> Response:
     """
     stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:
-        raise db.NotFound("workspace")
+        raise NotFound("workspace")
     return reply(stats.body)

@@ -6,7 +6,8 @@ from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
-from service.database import db
+from service.context import db
+from service.database.statements import NotFound
 from service.values import schemas, types
 from service.web.operation import operation
 from service.web.requests import Values
@@ -77,7 +78,7 @@ def reply_delivery(delivery: Body | Redelivered | None) -> Response:
     """
     if delivery is None:
         role_or_none()
-        raise db.NotFound("delivery")
+        raise NotFound("delivery")
     return reply(delivery.body)
 
 

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from marshmallow import post_load
 
 from service.api.event_types import EVENT_TYPES
-from service.database import db
+from service.context import db
 from service.values import schemas, types
 from service.web.errors import http_error
 from service.web.operation import operation

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import psycopg
 from flask import Blueprint, Response
 
-from service.database import db
-from service.database.db import current_settings, current_state
+from service.context import current_settings, current_state, db, retried
 from service.database.pool import OldServer, WrongEncoding
 from service.database.statements import (
     UnusableObject,
@@ -81,7 +80,7 @@ def check_health() -> Response:
     health = None
     try:
         values = {"migrations": migrations(), **texts_of_functions()}
-        health = db.row_with_retry(Readiness, "health/check", **values)
+        health = retried(lambda: db.row(Readiness, "health/check", **values))
     except OldServer:
         raise http_error("old_server", RETRY_AFTER) from None
     except WrongEncoding:

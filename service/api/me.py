@@ -6,8 +6,7 @@ from flask import Blueprint, Response
 
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
-from service.database import db
-from service.database.db import current_state
+from service.context import current_state, db
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation

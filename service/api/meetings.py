@@ -5,7 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service import webhooks
-from service.database import db
+from service.context import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import invalid_field

@@ -2,8 +2,7 @@
 
 from flask import Blueprint, Response
 
-from service.database import db
-from service.database.db import current_settings
+from service.context import current_settings, db
 from service.database.statements import IdRow
 from service.members import AddedMember, ChangedMember
 from service.values import schemas, types

@@ -6,8 +6,7 @@ from flask import Blueprint, Response
 
 from service.api.me import User
 from service.callers import SESSION_DAYS, CreatedSession, create_credential
-from service.database import db
-from service.database.db import current_request, current_state
+from service.context import current_request, current_state, db
 from service.database.statements import IdRow
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field

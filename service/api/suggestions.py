@@ -2,7 +2,7 @@
 
 from flask import Blueprint, Response
 
-from service.database import db
+from service.context import db
 from service.values import schemas, types
 from service.web.operation import operation
 from service.web.requests import Values

@@ -11,7 +11,7 @@ from flask import Blueprint, Response
 from marshmallow import ValidationError, post_load
 
 from service import webhooks
-from service.database import db
+from service.context import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field

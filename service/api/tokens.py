@@ -6,8 +6,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.callers import SCOPES, create_credential
-from service.database import db
-from service.database.db import current_state
+from service.context import current_state, db
 from service.database.statements import IdRow
 from service.values import schemas, types
 from service.web.errors import http_error, invalid_field

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 
-from service.database import db
-from service.database.db import current_application, current_settings, current_state
-from service.database.statements import Row
+from service.context import current_application, current_settings, current_state, db
+from service.database.statements import NotFound, Row
 from service.settings import InvalidSetting
 from service.values import types
 from service.web.errors import http_error
@@ -46,7 +45,7 @@ def role_or_none(id: str | None = None) -> Manager | None:
     if member is not None and not member.permitted:
         raise http_error("webhook_role")
     if id is not None and (member is None or member.url is None):
-        raise db.NotFound("webhook")
+        raise NotFound("webhook")
     return member
 
 
@@ -58,7 +57,7 @@ def require_webhook(row: Row | None) -> Row:
     """
     if row is None:
         role_or_none()
-        raise db.NotFound("webhook")
+        raise NotFound("webhook")
     return row
 
 
@@ -70,14 +69,14 @@ def outbound_call() -> Iterator[None]:
     wait, or if another request of the same workspace does.
     """
     slots: OutboundSlots = current_application().extensions["outbound_slots"]
-    db.release()
+    current_state().release()
     try:
         with slots.for_call(current_state().caller["workspace_id"], SLOT_TIMEOUT):
             began = monotonic()
             try:
                 yield
             finally:
-                db.extend_deadline(monotonic() - began)
+                current_state().deadline += monotonic() - began
     except NoSlot as error:
         raise http_error(str(error), retry_after=1) from None
 
@@ -101,7 +100,7 @@ def fault_of_url(values: Values, id: str | None = None) -> Exception | None:
     try:
         if "url" in values:
             check_url(values["url"], id)
-    except (HTTPException, ValidationError, db.NotFound) as error:
+    except (HTTPException, ValidationError, NotFound) as error:
         return error
     return None
 
@@ -118,7 +117,7 @@ def check_url(url: str, id: str | None) -> None:
     try:
         try:
             # Most look-ups end within QUICK_LOOK_UP seconds, so they need no slot.
-            db.release()
+            current_state().release()
             resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
         except TimeoutError:
             with outbound_call():

@@ -12,8 +12,7 @@ from service.api.webhook_checks import (
     role_or_none,
     signing,
 )
-from service.database import db
-from service.database.db import current_settings, current_state
+from service.context import current_settings, current_state, db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import etag, http_error
@@ -207,7 +206,7 @@ def update_webhook(changes: Values, id: str) -> Response:
         webhook = require_webhook(row)
         require_match(webhook.matched, webhook.version, webhook.current)
         if "events" in changes:
-            db.execute("deliveries/give_up", id=id)
+            db.run("deliveries/give_up", id=id)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
     # made due.
     updated: Response = get_webhook(id=id)
@@ -257,7 +256,7 @@ def ping_webhook(id: str) -> Response:
     with outbound_call(), signing():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
-        db.execute("webhooks/resume", id=id)
+        db.run("webhooks/resume", id=id)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # The text after the colon is for operators only, because it can name an address inside their
     # network.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service.database import db
+from service.context import db
 from service.database.statements import to_json
 from service.values import schemas, types
 from service.web.errors import http_error

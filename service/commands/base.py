@@ -18,7 +18,7 @@ from psycopg import errors
 
 from service.database import pool
 from service.database.remedies import remedy
-from service.database.statements import Connection, IdRow, Row, single_row
+from service.database.statements import Connection, IdRow, NotFound, Row
 from service.settings import InvalidSetting, Settings
 from service.values.schemas import flatten
 from service.values.types import camel_case
@@ -100,23 +100,19 @@ def connect() -> Connection:
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
     """Run ``sql/<name>.sql`` on a new connection, and return all rows."""
     with connect() as connection:
-        return connection.rows(kind, name, values)
-
-
-def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
-    """Run ``sql/<name>.sql`` on a new connection, and return its only row, or None."""
-    return single_row(query(kind, name, **values))
+        return connection.rows(kind, name, **values)
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Run ``sql/<name>.sql`` and return its only row.
+    """Run ``sql/<name>.sql`` on a new connection, and return its only row.
 
     If there is none, raise ClickException with the message ``absent``.
     """
-    row = row_or_none(kind, name, **values)
-    if row is None:
-        raise click.ClickException(absent)
-    return row
+    try:
+        with connect() as connection:
+            return connection.row(kind, name, **values)
+    except NotFound:
+        raise click.ClickException(absent) from None
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:

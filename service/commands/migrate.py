@@ -138,7 +138,7 @@ def compare(connection: Connection) -> Comparison:
     applied: dict[str, str | None] = {}
     # If the table is missing, the command has never run on this database.
     with suppress(psycopg.errors.UndefinedTable), connection.transaction():
-        applied = dict(connection.rows(Migration, "migrate/migrations", {}))
+        applied = dict(connection.rows(Migration, "migrate/migrations"))
     known = migrations()
     return Comparison(
         len(applied),
@@ -156,7 +156,7 @@ def pending_functions(connection: Connection) -> list[str]:
     """Name the files of functions to apply."""
     # If the table is missing, its migration is pending.
     with suppress(psycopg.errors.UndefinedTable), connection.transaction():
-        rows = connection.rows(FunctionFile, "migrate/functions", texts_of_functions())
+        rows = connection.rows(FunctionFile, "migrate/functions", **texts_of_functions())
         return [row.name for row in rows]
     return function_files()
 
@@ -206,8 +206,8 @@ def _apply(connection: Connection, file: File, settings: Settings) -> bool:
     """Apply a migration in one transaction; return False if another process has applied it."""
 
     def attempt() -> bool:
-        connection.run("migrate/lock", {})
-        connection.run("migrate/prepare", {})
+        connection.run("migrate/lock")
+        connection.run("migrate/prepare")
         # Another process may have applied it since the first comparison.
         if file.name not in pending_migrations(connection):
             return False
@@ -235,7 +235,7 @@ def _apply_without_transaction(connection: Connection, file: File, settings: Set
                 # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT
                 # EXISTS would take it for a complete index, so drop it first.
                 text = file.source.decode()
-                for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
+                for drop in connection.rows(Text, "migrate/invalid_indexes", text=text):
                     connection.execute(drop.text.encode())
                 connection.execute(file.source)
             break
@@ -261,7 +261,7 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
         return False
 
     def attempt() -> int:
-        connection.run("migrate/keep_versions", {})
+        connection.run("migrate/keep_versions")
         return connection.execute(file.source).rowcount
 
     (left,) = (connection.execute(file.left).fetchone() if file.left else None) or (None,)
@@ -276,7 +276,7 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
             sleep(monotonic() - began)
     with _patiently(connection, settings), _warnings_said(connection):
         text = file.source.decode()
-        for vacuum in connection.rows(Text, "migrate/vacuum", {"text": text}):
+        for vacuum in connection.rows(Text, "migrate/vacuum", text=text):
             connection.execute(vacuum.text.encode())
     _record(connection, file)
     return True
@@ -297,8 +297,8 @@ def _apply_functions(connection: Connection, files: list[File], settings: Settin
     """
 
     def attempt() -> list[str]:
-        connection.run("migrate/lock", {})
-        connection.run("migrate/any_order", {})
+        connection.run("migrate/lock")
+        connection.run("migrate/any_order")
         names = pending_migrations(connection)
         pending = [file for file in files if file.name in names]
         for file in pending:
@@ -313,7 +313,7 @@ def _apply_functions(connection: Connection, files: list[File], settings: Settin
 def _record(connection: Connection, file: File) -> None:
     values: dict[str, object] = {"name": file.name, "sha256": file.sha256, "release": version()}
     table = "functions" if file.name in function_files() else "migration"
-    connection.run(f"migrate/record_{table}", values)
+    connection.run(f"migrate/record_{table}", **values)
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:
@@ -322,7 +322,7 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
     Raises ClickException behind a connection pooler, because the pooler could give the session with
     the lock to another client.
     """
-    (backend,) = connection.rows(Backend, "migrate/pid", {})
+    (backend,) = connection.rows(Backend, "migrate/pid")
     if backend.pid != connection.info.backend_pid:
         raise click.ClickException(
             f"{file.name} runs {file.kind}, and cannot run through a connection pooler: run migrate"
@@ -330,7 +330,7 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
         )
 
     def attempt() -> bool:
-        connection.run("migrate/lock_session", {})
+        connection.run("migrate/lock_session")
         return file.name in pending_migrations(connection)
 
     is_pending = _when_unlocked(connection, settings, attempt)
@@ -346,7 +346,7 @@ def _patiently(connection: Connection, settings: Settings) -> Iterator[None]:
     Raises ClickException if the time is not enough.
     """
     lock_timeout = f"{PATIENCE * 1000:.0f}ms"
-    connection.run("migrate/begin", {"lock_timeout": lock_timeout, "is_local": False})
+    connection.run("migrate/begin", lock_timeout=lock_timeout, is_local=False)
     watch = Watch(settings)
     try:
         with watch.over(connection):
@@ -382,7 +382,7 @@ def _when_unlocked(
     while True:
         try:
             with connection.transaction():
-                connection.run("migrate/begin", {"lock_timeout": LOCK_TIMEOUT, "is_local": True})
+                connection.run("migrate/begin", lock_timeout=LOCK_TIMEOUT, is_local=True)
                 with watch.over(connection):
                     return attempt()
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
@@ -400,7 +400,7 @@ def _wait_for_followers(connection: Connection) -> None:
     does not say how far a standby is behind.
     """
     end, said = monotonic() + PATIENCE, ""
-    while rows := connection.rows(Text, "migrate/behind", {"allowed_bytes": BEHIND_BYTES}):
+    while rows := connection.rows(Text, "migrate/behind", allowed_bytes=BEHIND_BYTES):
         text = " and ".join(row.text for row in rows)
         if monotonic() > end:
             raise click.ClickException(
@@ -437,7 +437,7 @@ class Watch:
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
-        (backend,) = connection.rows(Backend, "migrate/pid", {})
+        (backend,) = connection.rows(Backend, "migrate/pid")
         ended = Event()
         # A daemon thread, so that the command can end while the thread waits.
         thread = Thread(target=self._watch, args=(backend.pid, ended), daemon=True)
@@ -450,7 +450,7 @@ class Watch:
     def _watch(self, pid: int, ended: Event) -> None:
         while not ended.wait(WATCH_INTERVAL):
             with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
-                blockers = connection.rows(Blocker, "migrate/blockers", {"pid": pid})
+                blockers = connection.rows(Blocker, "migrate/blockers", pid=pid)
                 if blockers:
                     self._notice(blockers)
 

@@ -47,8 +47,8 @@ class Counters:
         self._due = monotonic() + INTERVAL
         self._add_up()
         if self._unsaved:
-            values = {"series": [*self._unsaved], "values": [*map(float, self._unsaved.values())]}
-            connection.run("counters/add", values)
+            values = [*map(float, self._unsaved.values())]
+            connection.run("counters/add", series=[*self._unsaved], values=values)
             self._unsaved.clear()
 
     def _add_up(self) -> None:

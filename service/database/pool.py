@@ -76,7 +76,7 @@ class Locale(NamedTuple):
 
 def fault_of_locale(connection: Connection) -> str | None:
     """Return what does not work with the locale of this database; None if everything works."""
-    (locale,) = connection.rows(Locale, "connection/locale", {})
+    (locale,) = connection.rows(Locale, "connection/locale")
     if locale.knows_case:
         return None
     return (
@@ -116,7 +116,7 @@ def connect(settings: Settings, command: str) -> Connection:
     try:
         if fault := fault_of(connection):
             raise fault
-        connection.run("connection/defaults", {})
+        connection.run("connection/defaults")
     except BaseException:
         connection.close()
         raise
@@ -239,10 +239,8 @@ class Pool(ConnectionPool[Connection]):
         connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
-            connection.run("connection/defaults", {})
-            connection.run(
-                "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
-            )
+            connection.run("connection/defaults")
+            connection.run("connection/configure", statement_timeout=timeout, idle_timeout="10s")
             self.fault = fault_of(connection)
             if self.fault:
                 if is_rare(str(self.fault)):

@@ -41,18 +41,17 @@ class SignOfLife:
             return
         # The name contains the process id, which differs in a fork.
         name = application_name(self._program)
-        values: dict[str, object] = {"name": name, "speedups": self._speedups}
-        silent = connection.rows(Silent, "processes/renew", values)
+        silent = connection.rows(Silent, "processes/renew", name=name, speedups=self._speedups)
         self._renewed = monotonic()
         for process in silent:
             # Only processes of this host are checked, because only their process ids tell a killed
             # process from a frozen one.
             if not is_ours(int(process.name.rpartition(":")[2])):
-                connection.run("processes/remove", {"name": process.name})
+                connection.run("processes/remove", name=process.name)
 
     def end(self, connection: Connection) -> None:
         if self._renewed is not None:
-            connection.run("processes/remove", {"name": application_name(self._program)})
+            connection.run("processes/remove", name=application_name(self._program))
 
 
 def is_ours(pid: int) -> bool:

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.rows import TupleRow, args_row
 from psycopg.types.string import TextLoader
 
+from service.values.types import singular
 from service.version import version
 
 # The wheel contains this folder; in a checkout it is a symbolic link to ../sql.
@@ -146,10 +149,12 @@ ADAPTERS.register_loader("json", JsonAsBytes)
 ADAPTERS.register_loader("uuid", TextLoader)
 
 
-def single_row(rows: list[Row]) -> Row | None:
-    """Take the only row, or None; raises ValueError if there are more."""
-    (row,) = rows or (None,)
-    return row
+class NotFound(LookupError):
+    """The caller can see no row of ``resource`` with this id."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(resource)
+        self.resource = resource
 
 
 class Connection(psycopg.Connection[TupleRow]):
@@ -169,22 +174,69 @@ class Connection(psycopg.Connection[TupleRow]):
     # is writable again, so the pool replaces the connection.
     is_read_only = False
 
-    def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
-        return single_row(self.rows(kind, name, values))
+    # What every statement may use besides its own values.
+    parameters: dict[str, object] = {}
 
-    def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
+    def run(self, name: str, /, **values: object) -> None:
+        """Run ``sql/<name>.sql``, and ignore its rows."""
+        self._execute(psycopg.RawCursor(self), STATEMENTS[name], values)
+
+    def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
+        """Run ``sql/<name>.sql``, and return all its rows."""
         cursor = psycopg.RawCursor(self, row_factory=args_row(kind))
         self._execute(cursor, STATEMENTS[name], values)
         return cursor.fetchall()
 
-    def run(self, name: str, values: dict[str, object]) -> None:
-        self._execute(psycopg.RawCursor(self), STATEMENTS[name], values)
+    def row_or_none(self, kind: type[Row], name: str, /, **values: object) -> Row | None:
+        """Run ``sql/<name>.sql``; return its only row, or None. A second row is a ValueError."""
+        (row,) = self.rows(kind, name, **values) or (None,)
+        return row
+
+    def row(self, kind: type[Row], name: str, /, **values: object) -> Row:
+        """Run ``sql/<name>.sql``, and return its only row; raise NotFound if it has none.
+
+        The folder of the statement names the resource: for tasks/get, the message is "Task not
+        found".
+        """
+        row = self.row_or_none(kind, name, **values)
+        if row is None:
+            raise NotFound(singular(name.partition("/")[0]))
+        return row
+
+    def row_planned_for_values(self, kind: type[Row], name: str, /, **values: object) -> Row:
+        """Like ``row``, but psycopg interpolates (and escapes) the values into the text.
+
+        PostgreSQL then plans the statement for these values. Planning takes time, but pays off for
+        statements with many optional filters, for which a generic plan would be slow.
+        """
+        cursor = psycopg.ClientCursor(self, row_factory=args_row(kind))
+        text, parameters = STATEMENTS[name].source, {**self.parameters, **values}
+        began = monotonic()
+        try:
+            cursor.execute(text, parameters)
+        except STALE:
+            cursor.execute(text, parameters)
+        finally:
+            self.seconds += monotonic() - began
+        (row,) = cursor
+        return row
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """Begin a transaction, or a savepoint of an outer one, and count the time of its end."""
+        with super().transaction(savepoint_name, force_rollback) as begun:
+            yield begun
+            ended = monotonic()
+        self.seconds += monotonic() - ended
 
     def _execute(
         self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
     ) -> None:
         # Ignore values that the statement does not name: several statements get all filters, even
         # if they use only some of them.
+        values = {**self.parameters, **values}
         parameters = [values[name] for name in statement.parameters]
         began = monotonic()
         try:

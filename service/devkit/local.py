@@ -17,7 +17,6 @@ from service.commands.base import (
     connect,
     current_settings,
     one_row,
-    query,
 )
 from service.commands.load import load_file
 from service.commands.migrate import migrate
@@ -88,11 +87,13 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         variables = environment(postgres.get_uri(), port)
         # From here on, connect() and query() use this database.
         click.get_current_context().find_root().obj = Settings.read(variables)
-        execute("unlimited/drop")
+        with connect() as connection:
+            connection.run("unlimited/drop")
         migrate(current_settings())
-        if not query(Existence, "workspaces/any")[0].exists:
-            load_file(current_settings(), DEMO)
-        execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
+        with connect() as connection:
+            if not connection.row(Existence, "workspaces/any").exists:
+                load_file(current_settings(), DEMO)
+            connection.run("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:
             printer = stack.enter_context(printing())
@@ -132,11 +133,6 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children.run(postgres)
 
 
-def execute(name: str, /, **values: object) -> None:
-    with connect() as connection:
-        connection.run(name, values)
-
-
 def environment(database_url: str, port: int) -> dict[str, str]:
     own = {
         "DATABASE_URL": database_url,
@@ -172,5 +168,6 @@ def subscribe(printer: Printer) -> None:
 
 def without_limits(database_url: str) -> str:
     """Return a URL for the same database, in which no plan has a limit."""
-    execute("unlimited/create")
+    with connect() as connection:
+        connection.run("unlimited/create")
     return make_conninfo(database_url, options="-c search_path=unlimited,public")

@@ -4,7 +4,7 @@ If a hook before the view returns a response, the remaining hooks and the view d
 
 Three more hooks are registered elsewhere. After the view, ``webhooks`` posts events (before the
 hooks below), and ``openapi/page.py`` adds the security headers of the reference page. Last of all,
-``database/db.py`` returns the connection to the pool.
+``context.py`` returns the connection to the pool.
 """
 
 from flask import Flask

@@ -7,7 +7,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.database.db import current_request, current_state
+from service.context import current_request, current_state
 
 # Keys of the WSGI environ that only ``service.speedups.http_server`` sets. ARRIVED is the time, by
 # ``monotonic()``, when the whole request had arrived and the previous response on the same

@@ -7,7 +7,7 @@ its writes.
 
 from flask import Flask, Request, Response
 
-from service.database.db import current_request, current_settings
+from service.context import current_request, current_settings
 from service.web.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"

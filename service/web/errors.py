@@ -21,17 +21,16 @@ from werkzeug.exceptions import (
     default_exceptions,
 )
 
-from service.database import db
-from service.database.counters import CORRUPTED
-from service.database.db import (
+from service.context import (
     current_application,
     current_request,
     current_settings,
     current_state,
 )
+from service.database.counters import CORRUPTED
 from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
-from service.database.statements import to_json
+from service.database.statements import NotFound, to_json
 from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
@@ -116,7 +115,7 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(HTTPException, reply_error)
     app.register_error_handler(ValidationError, reply_invalid)
     app.register_error_handler(
-        db.NotFound,
+        NotFound,
         lambda error: reply_error(http_error("not_found", resource=error.resource.capitalize())),
     )
     app.register_error_handler(psycopg.Error, lambda error: reply_error(from_database(error)))

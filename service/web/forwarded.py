@@ -2,7 +2,7 @@
 
 from flask import Flask
 
-from service.database.db import current_request
+from service.context import current_request
 
 
 def init_app(app: Flask) -> None:

@@ -24,12 +24,13 @@ from service.callers import (
     token_hash,
     window_to_show,
 )
-from service.database import db
-from service.database.db import (
+from service.context import (
     RequestState,
     current_request,
     current_settings,
     current_state,
+    db,
+    retried,
 )
 from service.values import types
 from service.web import cors
@@ -92,12 +93,12 @@ def authenticate_and_count() -> Response | None:
         raise http_error("unauthorized")
     if workspace_header is not None and not types.UUID.fullmatch(workspace_header):
         raise ValidationError({"Workspace-Id": [types.Id.default_error_messages["uuid"]]})
-    # The statements of this request get these three as parameters (db.row).
-    state.caller = {
-        "user_id": usage.user_id,
-        "workspace_id": usage.workspace_id,
-        "token_workspace_id": usage.token_workspace_id,
-    }
+    # The statements of this request get these three as parameters.
+    state.caller.update(
+        user_id=usage.user_id,
+        workspace_id=usage.workspace_id,
+        token_workspace_id=usage.token_workspace_id,
+    )
     writes = request.method not in SAFE_METHODS
     if writes and kind == "session":
         reject_cross_origin(request)
@@ -119,18 +120,21 @@ def find_and_count(kind: str, token: str | None, workspace_header: str | None) -
     Without a valid token the request is counted for the address of the client.
     """
     request, state = current_request(), current_state()
-    state.usage = usage = db.row_with_retry(
-        Usage,
-        "gate/authenticate_and_count",
-        kind=kind,
-        hash=token_hash(token) if token else None,
-        address=client_address(request.remote_addr),
-        requested_workspace_id=(
-            None if workspace_header is None else types.uuid_or_nil(workspace_header)
-        ),
+    usage = retried(
+        lambda: db.row(
+            Usage,
+            "gate/authenticate_and_count",
+            kind=kind,
+            hash=token_hash(token) if token else None,
+            address=client_address(request.remote_addr),
+            requested_workspace_id=(
+                None if workspace_header is None else types.uuid_or_nil(workspace_header)
+            ),
+        )
     )
+    state.usage = usage
     if usage.record_use:
-        db.execute("tokens/record_use", token_id=usage.token_id)
+        db.run("tokens/record_use", token_id=usage.token_id)
     if not usage.admitted:
         raise rate_limit_error(usage)
     return usage
@@ -150,7 +154,7 @@ def authenticate_login_page(token: str | None) -> None:
     equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
     if True not in equal:
         raise http_error("login_key")
-    current_state().caller = {**OPERATOR, "workspace_id": None}
+    current_state().caller.update(OPERATOR, workspace_id=None)
 
 
 def credential(request: Request) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from flask import Flask
 from marshmallow import Schema
 
-from service.database.db import current_application, current_request, current_state
+from service.context import current_application, current_request, current_state
 from service.values.schemas import Query, StrictSchema
 from service.web.errors import invalid_field
 from service.web.requests import Values, load_arguments, query_values, shown

@@ -14,7 +14,7 @@ from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
-from service.database.db import current_application, current_request, current_settings
+from service.context import current_application, current_request, current_settings
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 from service.values.types import uuid_or_nil

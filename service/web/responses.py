@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Request, Response
 
-from service.database.db import current_application, current_request, current_state
+from service.context import current_application, current_request, current_state
 from service.web.errors import MESSAGES, VersionMismatch, etag
 from service.web.requests import query_values
 

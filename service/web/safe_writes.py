@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 from flask import Request, Response
 from werkzeug.datastructures import ETags
 
-from service.database import db
-from service.database.db import current_request, current_state
+from service.context import current_request, current_state, db
 from service.database.statements import to_json
 from service.web.errors import http_error, invalid_field
 from service.web.requests import Values, read_bytes
@@ -82,7 +81,7 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
         headers = {
             name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers
         }
-        db.execute(
+        db.run(
             "idempotency/finish",
             status=response.status_code,
             headers=to_json(headers),

@@ -8,8 +8,7 @@ from time import monotonic
 
 from flask import Flask, Response, current_app
 
-from service.database import db
-from service.database.db import current_settings, current_state
+from service.context import current_settings, current_state, db
 from service.settings import Settings
 from service.webhooks.delivery import Message, Recorded, attempt, log_failure
 from service.webhooks.secrets import fingerprints
@@ -117,7 +116,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
                 lease=settings.webhook_lease,
             )
             # Do not hold a connection while the receiver works.
-            db.release()
+            current_state().release()
             # If too little time is left to post, a worker takes the delivery after its lease.
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return

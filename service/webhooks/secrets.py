@@ -68,7 +68,7 @@ def fingerprints(settings: Settings) -> list[str]:
 
 def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:
     """Find the keys that webhooks need and WEBHOOK_KEY does not list; raises psycopg.Error."""
-    return connection.rows(MissingKey, "webhooks/missing_keys", {"keys": fingerprints(settings)})
+    return connection.rows(MissingKey, "webhooks/missing_keys", keys=fingerprints(settings))
 
 
 def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> None:

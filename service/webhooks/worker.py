@@ -14,7 +14,7 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from service.database.pool import Pool
-from service.database.statements import Connection, Row
+from service.database.statements import Connection
 from service.settings import Settings
 from service.values.types import NIL_UUID
 from service.webhooks import delivery
@@ -134,9 +134,10 @@ class Worker:
         try:
             timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
-            recorded = self.row(
-                delivery.Recorded, "webhooks/record", patient=True, **outcome._asdict()
-            )
+            with self._connection("webhooks/record", patient=True) as connection:
+                recorded = connection.row_or_none(
+                    delivery.Recorded, "webhooks/record", **outcome._asdict()
+                )
             delivery.log_failure(claim, outcome, recorded)
         finally:
             with self._claiming:
@@ -173,7 +174,10 @@ class Worker:
         empty_batches = 0
         while empty_batches < max_empty_batches and not self.stopping.is_set():
             after = self._prune_after[name]
-            pruned = self.row(Pruned, name, keep=self.settings.webhook_keep, after=after)
+            with self._connection(name) as connection:
+                pruned = connection.row_or_none(
+                    Pruned, name, keep=self.settings.webhook_keep, after=after
+                )
             self._prune_after[name] = (pruned and pruned.next) or ""
             if pruned is None or pruned.next is None:
                 return
@@ -186,7 +190,7 @@ class Worker:
                 if not work():
                     self.stopping.wait(interval)
             except psycopg.Error:
-                # ``row`` has already logged the error.
+                # ``_connection`` has already logged the error.
                 self.stopping.wait(ERROR_INTERVAL)
             except Exception as error:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
@@ -217,21 +221,16 @@ class Worker:
     def _claim_after(self, position: Position) -> Message | None:
         in_flight = Counter(self._in_flight)
         limit = self.settings.web_threads
-        return self.row(
-            Message,
-            "webhooks/claim_due",
-            after_workspace_id=position[0],
-            after_webhook_id=position[1],
-            busy=[workspace for workspace in in_flight if in_flight[workspace] >= limit],
-            keys=self._keys,
-            lease=self.settings.webhook_lease,
-        )
-
-    def row(
-        self, kind: type[Row], name: str, *, patient: bool = False, **values: object
-    ) -> Row | None:
-        with self._connection(name, patient=patient) as connection:
-            return connection.row(kind, name, values)
+        with self._connection("webhooks/claim_due") as connection:
+            return connection.row_or_none(
+                Message,
+                "webhooks/claim_due",
+                after_workspace_id=position[0],
+                after_webhook_id=position[1],
+                busy=[workspace for workspace in in_flight if in_flight[workspace] >= limit],
+                keys=self._keys,
+                lease=self.settings.webhook_lease,
+            )
 
     @contextmanager
     def _connection(self, statement: str, *, patient: bool = False) -> Iterator[Connection]:

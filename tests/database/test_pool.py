@@ -83,9 +83,9 @@ def test_the_service_works_behind_a_pooler_that_does_not_report_the_encoding(bui
 
 def test_row_raises_an_error_if_its_statement_returns_several_rows(build):
     with open_pool(build()).connection() as connection:
-        assert len(connection.rows(ListedPlan, "plans/list", {})) > 1
+        assert len(connection.rows(ListedPlan, "plans/list")) > 1
         with pytest.raises(ValueError, match="too many values"):
-            connection.row(ListedPlan, "plans/list", {})
+            connection.row(ListedPlan, "plans/list")
 
 
 def test_after_one_request_waited_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):

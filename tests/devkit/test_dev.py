@@ -367,7 +367,7 @@ def test_the_receiver_of_dev_verifies_and_prints_each_event(dev):
 
 
 @proof
-def test_dev_serves_the_code_that_is_on_the_disk_and_announces_what_migrate_has_to_apply(dev, copied):
+def test_dev_serves_the_code_on_the_disk_and_announces_what_migrate_has_to_apply(dev, copied):
     """A change of Python or SQL, or a new file, starts a reload. Broken code is not loaded."""
     shutil.copytree(PROJECT / "speedups", copied / "speedups")
     # Rate limits are off, because each check of the code is a request without a valid token.

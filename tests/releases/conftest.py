@@ -30,7 +30,7 @@ from service import logs
 from service.__main__ import main
 from service.commands.load.lines import TYPES
 from service.commands.migrate import File
-from service.database.db import current_state
+from service.context import current_state
 from service.database.statements import migrations
 from service.devkit.dev import import_double
 from service.settings import Settings

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 from marshmallow import ValidationError
 
-from service.database.db import NotFound, found
 from service.values.types import (
     EMAIL,
     Email,
@@ -172,5 +171,3 @@ def test_an_address_that_a_released_version_has_stored_stays_valid_where_it_is_l
 def test_messages_and_paths_name_one_object_of_a_collection_in_the_singular():
     for plural, word in ("tasks", "task"), ("categories", "category"), ("me", "me"):
         assert singular(plural) == word
-        with pytest.raises(NotFound, match=f"^{word}$"):
-            found(None, f"{plural}/get")

@@ -5,7 +5,7 @@ from support.http import Client, error_message
 from support.rows import TOKENS, count
 from support.statements import trigger
 
-from service.database import db
+from service.context import db
 from service.web.responses import One
 
 UNAVAILABLE = "The database is not available at the moment"

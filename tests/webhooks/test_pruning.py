@@ -82,7 +82,9 @@ def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, web
     finished(connection, days=10)
     analyze(connection)
     pruning = worker()
-    batch = pruning.row(Pruned, "worker/prune_events", keep=216, after="")
+    pruning.pool.open()
+    with pruning.pool.connection() as used:
+        batch = used.row(Pruned, "worker/prune_events", keep=216, after="")
     assert batch.deleted == 1000
     assert counts(connection) == (500, 500, 0)
     assert pruning.run_once() == 0

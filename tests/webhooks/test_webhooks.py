@@ -168,11 +168,10 @@ def statements(monkeypatch, webhooks_app):
     connections = webhooks_app.extensions["pool"].connections
 
     def note(method):
-        def noted(connection, *arguments):
-            *_, name, _ = arguments
+        def noted(connection, *arguments, **values):
             if get_ident() == here:
-                ran.append(name)
-            return method(connection, *arguments)
+                ran.append(arguments[-1])
+            return method(connection, *arguments, **values)
 
         return noted
 

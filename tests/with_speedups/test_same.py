@@ -6,6 +6,7 @@ these tests fail, SPEEDUPS=off runs the service without the speedup.
 
 import re
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 
 import psycopg
@@ -141,9 +142,9 @@ def test_each_statement_gives_the_same_types_and_errors_with_and_without_speedup
         for connection in connections:
             values = dict.fromkeys(statements.PREPARED[name].parameters)
             with connection.transaction(force_rollback=True):
-                result = caught(connection.run, name, values)
+                result = caught(partial(connection.run, name, **values))
                 if result is None and returns_rows(name):
-                    result = connection.rows(Whole, name, values)
+                    result = connection.rows(Whole, name, **values)
             if isinstance(result, list):
                 result = [[type(column) for column in row] for row in result]
             found.append((name, result))
@@ -155,7 +156,7 @@ def test_a_lost_connection_raises_an_operational_error_and_is_broken(connections
         connection.execute("SELECT pg_terminate_backend(%s, 5000)", (each.info.backend_pid,))
         for _ in range(2):
             with pytest.raises(psycopg.OperationalError):
-                each.run("plans/list", {})
+                each.run("plans/list")
             assert each.broken
 
 
@@ -163,7 +164,7 @@ def test_a_write_that_postgresql_refuses_as_read_only_marks_the_connection(conne
     for each in connections:
         each.execute("SET default_transaction_read_only = on")
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-            each.run("tokens/record_use", {"token_id": UNKNOWN})
+            each.run("tokens/record_use", token_id=UNKNOWN)
         assert each.is_read_only
 
 
@@ -275,7 +276,7 @@ def test_both_pools_keep_the_same_promises(kind, settings):
     for connection in (first, second):
         pool.putconn(connection)
     with pool.connection(20) as used:
-        assert used.rows(Whole, "plans/list", {})
+        assert used.rows(Whole, "plans/list")
         pool.drain()
     assert used.closed
     pool.close()

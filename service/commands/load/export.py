@@ -31,7 +31,7 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     """
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
     with connection.transaction():
-        workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
+        workspace = connection.row_or_none(FoundWorkspace, "workspaces/find", slugs=[slug])
         if workspace is None:
             raise click.ClickException(f"there is no workspace {slug}")
         yield encode({"type": "export", "release": version()})

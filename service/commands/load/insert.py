@@ -105,13 +105,13 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
             for row in batch.rows:
                 users = {row["created_by"], row["updated_by"]} - {None}
                 named |= {(row["workspace_id"], user) for user in users}
-    connection.run("load/versions", {"rows": to_json(versions)})
+    connection.run("load/versions", rows=to_json(versions))
     # At the end, because a user is a former member only if no line makes the user a member.
     rows = [{"workspace_id": workspace, "user_id": user} for workspace, user in named]
-    connection.run("load/former_members", {"rows": to_json(rows)})
+    connection.run("load/former_members", rows=to_json(rows))
     # At the end, because the statement locks the feeds, and requests for events wait for the lock.
     workspaces = {workspace for workspace, _ in named}
-    connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
+    connection.run("load/end_histories", workspace_ids=[*workspaces])
     return total
 
 
@@ -123,7 +123,7 @@ def take_existing_users(connection: Connection, batch: Batch, ids: dict[str, str
     """
     if batch.kind == "user":
         emails = [row["email"] for row in batch.rows]
-        found = connection.rows(FoundUser, "users/find", {"emails": emails, "ids": []})
+        found = connection.rows(FoundUser, "users/find", emails=emails, ids=[])
         here = {user.name: user.id for user in found}
         for row in batch.rows:
             if row["email"] in here:
@@ -145,8 +145,8 @@ class References:
         names = {row[column] for row in rows for column in USER_COLUMNS if row.get(column)}
         emails = {name for name in names if "@" in name}
         ids = list(names - emails)
-        workspaces = connection.rows(FoundWorkspace, "workspaces/find", {"slugs": list(slugs)})
-        users = connection.rows(FoundUser, "users/find", {"emails": list(emails), "ids": ids})
+        workspaces = connection.rows(FoundWorkspace, "workspaces/find", slugs=list(slugs))
+        users = connection.rows(FoundUser, "users/find", emails=list(emails), ids=ids)
         self.workspaces = {workspace.slug: workspace for workspace in workspaces}
         self.users = {user.name: user.id for user in users}
 
@@ -178,7 +178,7 @@ def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
     """
     try:
         with connection.transaction():
-            connection.run(f"load/{kind}", {"rows": to_json(rows)})
+            connection.run(f"load/{kind}", rows=to_json(rows))
     except REJECTIONS as error:
         if len(rows) == 1:
             raise InvalidLine(rows[0]["line"], rejection(error)) from None

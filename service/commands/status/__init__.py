@@ -73,8 +73,8 @@ def show_process(name: str) -> None:
     host, _, pid = name.rpartition(":")
     shown = f"{short_host(host)}:{pid}"
     with connect() as connection, connection.transaction():
-        connection.run("status/configure", {})
-        running = connection.rows(Process, "status/processes", {})
+        connection.run("status/configure")
+        running = connection.rows(Process, "status/processes")
     # A process that was killed may have left a row with the same name and another version.
     found = sorted(
         (process for process in running if process.process == shown),

@@ -80,7 +80,7 @@ def disk_is_full(reader: Reader) -> bool:
     """Write a little to the disk of the database, and return whether that fails."""
     try:
         with reader.limits():
-            reader.connection.run("status/spill", {})
+            reader.connection.run("status/spill")
     except errors.DiskFull:
         return True
     except errors.OperationalError:

@@ -162,7 +162,7 @@ def ask(name: str, settings: Settings) -> Host:
     """Ask a server for its role. If the server does not answer, its role is silent."""
     try:
         with connect(settings, "status") as connection:
-            (role,) = connection.rows(Role, "status/role", {})
+            (role,) = connection.rows(Role, "status/role")
     except psycopg.Error as error:
         return Host(name, "silent", describe(error))
     return Host(name, "standby" if role.standby else "primary", None, role.remedy)

@@ -115,7 +115,7 @@ class Reader:
         """Read all rows; return none if a table is locked or missing, or if rights are missing."""
         try:
             with self.limits():
-                return self.connection.rows(kind, name, values)
+                return self.connection.rows(kind, name, **values)
         except errors.LockNotAvailable:
             self.locked.append(name.partition("/")[2])
         except UNMIGRATED as error:
@@ -134,7 +134,7 @@ class Reader:
         to other clients.
         """
         with self.connection.transaction():
-            self.connection.run("status/configure", {})
+            self.connection.run("status/configure")
             yield
 
     def count(self, program: str) -> int:

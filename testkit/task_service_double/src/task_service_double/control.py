@@ -22,8 +22,7 @@ from service.callers import OPERATOR, SESSION_DAYS, CreatedSession, create_crede
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
-from service.database import db
-from service.database.db import current_request, current_state
+from service.context import current_request, current_state, db, init_app
 from service.database.pool import Pool
 from service.database.statements import IdRow, to_json
 from service.settings import Settings
@@ -109,7 +108,7 @@ def create_control(double: Double) -> Flask:
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.set_id_and_times)
-    db.init_app(app, Pool(double.settings, "web"))
+    init_app(app, Pool(double.settings, "web"))
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(double.initial.control_url).path)
@@ -150,7 +149,7 @@ def reset() -> Response:
     """Remove everything and restore the snapshot, or the initial state if there is none"""
     double().faults.clear()
     secret = double().snapshot_secret
-    double().initial.reset(db.connection(current_state()), to_snapshot=secret is not None)
+    double().initial.reset(db, to_snapshot=secret is not None)
     # Cleared last, because a request of the previous test can post events until its rows are gone.
     double().receiver.clear(secret)
     double().journal.clear()
@@ -162,7 +161,7 @@ def reset() -> Response:
 @alone
 def snapshot() -> Response:
     """Keep a copy of all rows; from now on, a reset restores this copy"""
-    db.execute("double/save")
+    db.run("double/save")
     double().snapshot_secret = double().receiver.secret
     return reply_json()
 
@@ -261,7 +260,7 @@ def get_clock() -> Response:
 def set_clock(clock: Values) -> Response:
     """Set the clock of the service, and delete what the worker would delete at that time"""
     now = db.row(Now, "double/set_clock", at=clock["now"]).now
-    db.release()
+    current_state().release()
     double().prune()
     return reply_json(now=now)
 
@@ -352,7 +351,7 @@ def rotate() -> Response:
 @control.post("/ping")
 def ping() -> Response:
     target = db.row(Message, "webhooks/ping", **owners_webhook())
-    db.release()
+    current_state().release()
     settings = double().settings
     return reply_json(status=attempt(target, settings, settings.webhook_timeout).status)
 
@@ -362,10 +361,10 @@ def deliver() -> Response:
     """Attempt the waiting deliveries before they are due; after a failure the webhook backs off"""
     # Not while it posts: a receiver may call the control URL.
     with double().turn:
-        db.execute("double/make_due")
+        db.run("double/make_due")
         if double().newest_first:
-            db.execute("double/newest_first")
-    db.release()
+            db.run("double/newest_first")
+    current_state().release()
     return reply_json(attempts=double().deliver())
 
 
@@ -373,8 +372,8 @@ def deliver() -> Response:
 def duplicate() -> Response:
     """Deliver all delivered events again"""
     with double().turn:
-        db.execute("double/duplicate")
-    db.release()
+        db.run("double/duplicate")
+    current_state().release()
     return reply_json(attempts=double().deliver())
 
 

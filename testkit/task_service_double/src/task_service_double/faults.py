@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from flask import Response
 
-from service.database import db
-from service.database.db import current_request, current_state
+from service.context import current_request, current_state
 from service.web.errors import http_error
 from service.web.gate import rate_limit_error
 from service.web.responses import reply
@@ -119,12 +118,12 @@ class Faults:
         if fault and kind == "slow":
             seconds += fault.seconds
         if seconds:
-            db.release()
+            current_state().release()
             began = monotonic()
             if cleared.wait(seconds):
                 # The test has ended. The next test must not see a change by this request.
                 kind = "drop"
-            db.extend_deadline(monotonic() - began)
+            current_state().deadline += monotonic() - began
         if fault and kind == "500":
             raise http_error("internal")
         if fault and kind == "503":

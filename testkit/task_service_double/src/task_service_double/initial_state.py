@@ -90,12 +90,12 @@ class InitialState:
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
-                    connection.run("double/set_clock", {"at": None})
-                    connection.run("double/erase", {})
+                    connection.run("double/set_clock", at=None)
+                    connection.run("double/erase")
                     if to_snapshot:
-                        connection.run("double/restore", {})
+                        connection.run("double/restore")
                     else:
-                        connection.run("double/insert_initial_state", self._rows())
+                        connection.run("double/insert_initial_state", **self._rows())
                 return
             except DeadlockDetected:
                 # A request of the previous test still locks rows, although its client has gone.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from flask import Response
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from service.database.db import current_request
+from service.context import current_request
 from task_service_double.faults import NO_RESPONSE, response_kind
 
 # How many requests the journal keeps, and how many characters of each body.

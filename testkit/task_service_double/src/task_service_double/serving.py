@@ -138,7 +138,7 @@ def prepare(settings: Settings, initial: InitialState) -> None:
     """Create the clock, the schema for snapshots, the tables and the initial state."""
     with connect(settings, "dev") as connection:
         for name in ("create_clock", "create_now", "create_snapshots"):
-            connection.run(f"double/{name}", {})
+            connection.run(f"double/{name}")
     migrate(settings)
     with connect(settings, "dev") as connection:
         initial.reset(connection)
