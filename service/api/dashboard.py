@@ -21,7 +21,7 @@ def figures(
     ``counts`` maps the name of each count to its description. ``name`` is the name of the object's
     schema in the document.
     """
-    members = {count: types.Integer(description=counts[count]) for count in counts}
+    members = {count: types.ReadOnlyInteger(description=counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
     return types.Nested(schema, description=description)
 
@@ -53,7 +53,7 @@ class DashboardStats(schemas.Resource):
             "completed": "Meetings with the status completed",
         },
     )
-    members = types.Integer(description="The members of the workspace")
+    members = types.ReadOnlyInteger(description="The members of the workspace")
     mail = figures("MailCounts", "Your mail", {"unread": "E-mails that you have not read"})
     suggestions = figures(
         "SuggestionCounts", "The AI suggestions", {"pending": "Pending suggestions"}

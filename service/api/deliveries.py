@@ -20,10 +20,10 @@ deliveries = Blueprint("deliveries", __name__)
 
 class Attempt(schemas.Resource):
     at = types.Timestamp(description="When the attempt ended")
-    status = types.Integer(
+    status = types.ReadOnlyInteger(
         allow_none=True, description="The status that the receiver returned, or null"
     )
-    milliseconds = types.Integer(description="How long the attempt took")
+    milliseconds = types.ReadOnlyInteger(description="How long the attempt took")
     error = types.Text(
         types.MAX_REFERENCE,
         allow_none=True,

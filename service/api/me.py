@@ -35,8 +35,10 @@ class ActiveWorkspace(schemas.Resource):
 
 
 class RateLimitWindow(schemas.Resource):
-    limit = types.Integer(min=1, description="The number of requests that the window allows")
-    remaining = types.Integer(description="The number of requests left in the window")
+    limit = types.ReadOnlyInteger(
+        min=1, description="The number of requests that the window allows"
+    )
+    remaining = types.ReadOnlyInteger(description="The number of requests left in the window")
     resets_at = types.Timestamp(description="When the window ends")
 
 

@@ -71,7 +71,7 @@ class Meeting(schemas.Resource):
     created_by = types.Id(dump_only=True, description="The user who created the meeting")
     created_at = types.Timestamp(dump_only=True, description="When the meeting was created")
     updated_at = types.Timestamp(dump_only=True, description="When the meeting was last changed")
-    version = types.Integer(min=1, description=types.VERSION)
+    version = types.ReadOnlyInteger(min=1, description=types.VERSION)
     updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
 
 

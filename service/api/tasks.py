@@ -78,7 +78,7 @@ class Task(schemas.Resource):
     created_at = types.Timestamp(dump_only=True, description="When the task was created")
     updated_at = types.Timestamp(dump_only=True, description="When the task was last changed")
     completed_at = types.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
-    version = types.Integer(min=1, description=types.VERSION)
+    version = types.ReadOnlyInteger(min=1, description=types.VERSION)
     updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
 
 

@@ -79,10 +79,10 @@ class Webhook(schemas.Resource):
         dump_only=True, allow_none=True, description="When the webhook began to fail, or null"
     )
     gap_since = types.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
-    waiting = types.Integer(description="The number of waiting deliveries")
+    waiting = types.ReadOnlyInteger(description="The number of waiting deliveries")
     next_attempt_at = types.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
     created_at = types.Timestamp(dump_only=True, description="When the webhook was created")
-    version = types.Integer(min=1, description=WEBHOOK_VERSION)
+    version = types.ReadOnlyInteger(min=1, description=WEBHOOK_VERSION)
 
 
 class WebhookDetails(Webhook):
@@ -104,10 +104,10 @@ class WebhookSecret(schemas.Resource):
 
 
 class Ping(schemas.Resource):
-    status = types.Integer(
+    status = types.ReadOnlyInteger(
         allow_none=True, description="The status that the receiver returned, or null"
     )
-    milliseconds = types.Integer(description="How long the attempt took")
+    milliseconds = types.ReadOnlyInteger(description="How long the attempt took")
     error = types.Text(
         types.MAX_REFERENCE,
         allow_none=True,

@@ -34,7 +34,7 @@ class Workspace(schemas.Resource):
     )
     slug = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
     plan = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
-    member_count = types.Integer(description="The number of members")
+    member_count = types.ReadOnlyInteger(description="The number of members")
     created_at = types.Timestamp(dump_only=True, description="When the workspace was created")
 
 

@@ -602,7 +602,7 @@ class Boolean(Field):
         return value
 
 
-class Integer(Field):
+class ReadOnlyInteger(Field):
     """A 32-bit integer of at least ``min``, which only the service sets."""
 
     def __init__(self, *, min: int = 0, **options: Unpack[Options]) -> None:
