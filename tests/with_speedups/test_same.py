@@ -51,9 +51,9 @@ def caught(call, *arguments):
         return type(error), str(error)
 
 
-@pytest.fixture
-def services(settings, start):
-    return [start(replace(settings, speedups=speedups)) for speedups in (False, True)]
+@pytest.fixture(scope="module")
+def services(settings, start_shared):
+    return [start_shared(replace(settings, speedups=speedups)) for speedups in (False, True)]
 
 
 @by_name(views())
