@@ -64,6 +64,7 @@ def without_ids(text):
     return re.sub("[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", "ID", text)
 
 
+@pytest.mark.slow
 def test_the_readme_shows_the_response_of_its_request(run):
     (command,) = commands("README.md")
     shown = re.search(r"(?ms)^```json\n(.*?)^```$", read("README.md"))[1]

@@ -85,7 +85,13 @@ class Prober(NamedTuple):
     delete: Callable[[], None]
 
 
-OUTSIDERS = ["stranger", "former member", "colleague", "token of another workspace"]
+# The suite tries two kinds of outsiders, and the slow tests try the others.
+OUTSIDERS = [
+    "stranger",
+    "colleague",
+    pytest.param("former member", marks=pytest.mark.slow),
+    pytest.param("token of another workspace", marks=pytest.mark.slow),
+]
 SAME_IDS = "owner of rows with the same ids"
 
 
@@ -240,7 +246,9 @@ def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited
         )
 
 
-@pytest.mark.parametrize("prober", [*OUTSIDERS, SAME_IDS], indirect=True)
+@pytest.mark.parametrize(
+    "prober", [*OUTSIDERS, pytest.param(SAME_IDS, marks=pytest.mark.slow)], indirect=True
+)
 @by_name(READS)
 def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
     prober, owner, acme, view

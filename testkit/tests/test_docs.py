@@ -59,6 +59,7 @@ def test_a_test_runs_every_code_block_of_the_testkit_pages():
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
 
 
+@pytest.mark.slow
 def test_the_line_of_dev_json_has_the_members_that_the_page_shows(service):
     shown = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1].replace("{…}", "null"))
     printed = json.loads(service.process.line)

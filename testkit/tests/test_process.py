@@ -107,6 +107,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.slow
 def test_the_line_has_everything_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
     with started("--token", "tmw_api_of-my-own") as (process, line):
         assert line["token"] == line["user"]["token"] == "tmw_api_of-my-own"

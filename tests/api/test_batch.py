@@ -520,6 +520,7 @@ def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for
     assert deadlocks() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_batch_that_waits_too_long_gets_503_in_time_and_leaves_nothing(
     build, connection, database_url, three, alice, refused

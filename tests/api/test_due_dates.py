@@ -212,6 +212,7 @@ def test_a_cursor_from_a_list_in_the_other_order_gets_400(alice, insert_into):
         assert "nextCursor" in invalid_field(alice.get(f"/tasks?{query}"), "cursor")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dated", [4000, 40, 0])
 def test_each_page_in_the_order_of_due_dates_reads_few_rows_even_far_down_the_list(
     connection, cast, dated

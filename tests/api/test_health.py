@@ -45,6 +45,7 @@ def assert_pending(response):
     assert response.headers["Retry-After"] == "5"
 
 
+@pytest.mark.slow
 def test_healthz_returns_503_until_all_migrations_are_applied(empty, check):
     assert_pending(check())
     migrate(Settings.read({"DATABASE_URL": empty}))

@@ -81,6 +81,7 @@ def test_only_objects_that_were_never_changed_get_their_author(released, empty, 
     assert released.execute("SELECT FROM events").fetchall() == []
 
 
+@pytest.mark.slow
 @each_table
 def test_a_change_during_the_batches_keeps_its_user(released, empty, table):
     cast = restore_cast(released)

@@ -145,6 +145,7 @@ def upload(tmp_path, served):
     return lambda lines: run_upload(tmp_path, served, TOKENS["alice"], lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", CSV)
 def test_the_csv_of_another_program_is_imported_over_http(
     alice, upload, cast, connection, tmp_path, program

@@ -69,6 +69,7 @@ def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
     assert server.returncode == 0
 
 
+@pytest.mark.slow
 def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_sigusr2(
     tmp_path, database_url, connection
 ):

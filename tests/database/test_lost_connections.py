@@ -19,6 +19,7 @@ from service.web.access_log import QUEUED
 TASK = {"title": "Write the report"}
 
 
+@pytest.mark.slow
 def test_no_request_fails_after_all_connections_were_terminated(own_url, build, connection):
     app = build(web_threads=4, database_url=own_url)
     alice, pool = alice_at(app), open_pool(app)

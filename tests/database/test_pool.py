@@ -103,6 +103,7 @@ def test_after_one_request_waited_in_vain_the_next_one_gets_the_connection_that_
     pool.give_back(only)
 
 
+@pytest.mark.slow
 def test_requests_that_waited_in_vain_for_the_database_keep_no_slot_of_the_pool(build, proxy):
     proxy.refuse()
     pool = open_pool(build(database_url=proxy.url, web_threads=1))

@@ -24,6 +24,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MALFORMED)
 def test_gunicorn_rejects_a_malformed_request_with_an_html_page(server, name):
     request, status = MALFORMED[name]

@@ -25,6 +25,7 @@ OLD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", OLD)
 @pytest.mark.parametrize(("pages", "following"), [(128, [None]), (129, ["128", None])])
 def test_the_rows_of_every_page_are_pruned_128_pages_at_a_time(

@@ -82,7 +82,7 @@ def new_database(server, template="template1"):
     """Yield the URL of a new database on this server; drop the database in the end.
 
     It is empty, or a copy of the database ``template``, to which nobody may be connected. Copying
-    its files needs a third of the time that logging its pages needs.
+    its files needs half of the time that logging its pages needs.
     """
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:

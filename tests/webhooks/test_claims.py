@@ -64,6 +64,7 @@ def test_another_worker_delivers_what_a_killed_worker_had_claimed_once_the_lease
     assert [row["number"] for row in attempts(connection)] == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_gets_a_signal_finishes_its_attempts_and_begins_no_other(
     number, process, cast, connection, receiver, announced

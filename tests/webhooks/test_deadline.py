@@ -108,6 +108,7 @@ def test_a_request_is_answered_in_time_if_postgresql_freezes_while_a_receiver_ha
     assert receiver.connections == 1
 
 
+@pytest.mark.slow
 def test_posting_to_a_receiver_and_recording_its_answer_share_the_time_that_is_left(
     app, cast, connection, receiver
 ):
