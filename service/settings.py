@@ -3,15 +3,13 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field
-from dataclasses import fields as dataclass_fields
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
@@ -26,72 +24,81 @@ class InvalidSetting(ValueError):
     """An environment variable is missing or has an invalid value; the message names it."""
 
 
-class Number(fields.Field[Any]):
-    def __init__(self, pattern: str, kind: type, error: str, **limits: Any) -> None:
-        in_range = validate.Range(error=error, **limits)
-        super().__init__(validate=in_range, error_messages={"invalid": error})
-        self.pattern, self.kind = pattern, kind
-
-    def _deserialize(self, value: str, *_: Any, **__: Any) -> Any:
-        # int() and float() would accept other forms too: 1_0, +1, full-width digits, 1e3.
-        if not re.fullmatch(self.pattern, value, re.ASCII):
-            raise self.make_error("invalid")
-        return self.kind(value)
+# Reads the text of a variable; raises ValueError, whose message says what is allowed.
+Kind = Callable[[str], Any]
 
 
-def integer(low: int, high: int) -> Number:
-    error = f"must be an integer from {low} to {high}"
-    return Number("[0-9]{1,12}", int, error, min=low, max=high)
+def integer(low: int, high: int) -> Kind:
+    def read(text: str) -> int:
+        # int() would accept other forms too: 1_0, +1, full-width digits.
+        if not re.fullmatch("[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
+            raise ValueError(f"must be an integer from {low} to {high}")
+        return int(text)
+
+    return read
 
 
-def seconds() -> Number:
-    error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
-    pattern = r"[0-9]{1,6}(\.[0-9]{1,3})?"
-    return Number(pattern, float, error, min=0, max=86_400, min_inclusive=False)
+def seconds(text: str) -> float:
+    number = float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text, re.ASCII) else 0
+    if not 0 < number <= 86_400:
+        raise ValueError(
+            "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
+        )
+    return number
 
 
-def switch() -> fields.Boolean:
-    error = "must be on or off"
-    return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
+def switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError("must be on or off")
+    return text == "on"
 
 
-class CommaSeparated(fields.List[Any]):
-    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
-        items = [item.strip() for item in value.split(",") if item.strip()]
-        try:
-            return tuple(super()._deserialize(items, *args, **kwargs))
-        except ValidationError as error:
-            # marshmallow reports an error for each invalid item; the message shows only the first.
-            messages = error.messages
-            raise ValidationError(
-                next(iter(messages.values())) if isinstance(messages, dict) else messages
-            ) from None
+def log_format(text: str) -> str:
+    if text not in ("json", "text"):
+        raise ValueError("must be json or text")
+    return text
 
 
-def check_host(text: str) -> None:
+def list_of(kind: Kind) -> Kind:
+    return lambda text: tuple(kind(item) for item in split(text) if item)
+
+
+def split(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")]
+
+
+def schedule(text: str) -> tuple[float, ...]:
+    delays: tuple[float, ...] = list_of(seconds)(text)
+    if not delays:
+        raise ValueError("must not be empty")
+    return delays
+
+
+def host(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", text):
         try:
             ip_address(text)
         except ValueError:
-            error = "must be a host name or an IP address, without a port"
-            raise ValidationError(error) from None
+            raise ValueError("must be a host name or an IP address, without a port") from None
+    return text
 
 
-def check_host_or_network(text: str) -> None:
+def host_or_network(text: str) -> str:
     if "/" in text:
         try:
             ip_network(text, strict=False)
         except ValueError:
-            raise ValidationError(f"must be networks like 10.0.0.0/8, not {text}") from None
+            raise ValueError(f"must be networks like 10.0.0.0/8, not {text}") from None
     elif not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", text):
-        raise ValidationError("must be hosts and networks separated by commas")
+        raise ValueError("must be hosts and networks separated by commas")
+    return text
 
 
-def check_origin(text: str) -> None:
-    """Raise ValidationError unless ``text`` is an origin as browsers write it."""
+def origin(text: str) -> str:
+    """Read an origin as browsers write it."""
     error = "must be origins like https://app.example.com, separated by commas"
     if text == "*":
-        raise ValidationError(f"{error}; * is not an origin")
+        raise ValueError(f"{error}; * is not an origin")
     match = re.fullmatch(
         r"([a-z][a-z0-9+.-]*)://(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])"
         r"(?::([1-9][0-9]{0,4}))?",
@@ -99,46 +106,46 @@ def check_origin(text: str) -> None:
         re.ASCII,
     )
     if match is None:
-        raise ValidationError(f"{error}; {text} must be in lower case and have no path")
+        raise ValueError(f"{error}; {text} must be in lower case and have no path")
     if match.groups() in (("http", "80"), ("https", "443")):
-        raise ValidationError(f"{error}; {text} must not name the default port")
+        raise ValueError(f"{error}; {text} must not name the default port")
     if ".." in text or int(match[2] or 0) > 65535:
-        raise ValidationError(f"{error}; {text} is no origin")
+        raise ValueError(f"{error}; {text} is no origin")
+    return text
 
 
-def check_keys(text: str) -> None:
-    if min(map(len, split_keys(text))) < MIN_KEY:
-        raise ValidationError(
+def webhook_keys(text: str) -> str:
+    if min(map(len, split(text))) < MIN_KEY:
+        raise ValueError(
             f"must be keys of at least {MIN_KEY} characters, separated by commas, the newest first;"
             " a key contains no comma"
         )
     if quotes := set(text) & set("'\"`\u2018\u2019\u201c\u201d"):
-        raise ValidationError(
+        raise ValueError(
             f"must not contain the quote {min(quotes)}: in a file of settings, begin and end the"
             " value with the same straight quote"
         )
+    return text
 
 
-def check_login_keys(text: str) -> None:
-    """Raise ValidationError unless each key is long enough and fits into a header."""
-    if not all(re.fullmatch(r"[A-Za-z0-9._~+/=-]{32,200}", key) for key in split_keys(text)):
-        raise ValidationError(
+def login_keys(text: str) -> str:
+    """Read keys, each of which is long enough and fits into a header."""
+    if not all(re.fullmatch(r"[A-Za-z0-9._~+/=-]{32,200}", key) for key in split(text)):
+        raise ValueError(
             f"must be keys of {MIN_KEY} to 200 characters, separated by commas; a key may contain"
             " the characters A-Z a-z 0-9 . _ ~ + / = -"
         )
+    return text
 
 
-def split_keys(text: str) -> list[str]:
-    return [key.strip() for key in text.split(",")]
-
-
-def check_conninfo(text: str) -> None:
+def conninfo(text: str) -> str:
     try:
         conninfo_to_dict(text)
     except ProgrammingError:
-        raise ValidationError(
+        raise ValueError(
             "must be a URL like postgresql://user:password@host:5432/name, or a libpq string"
         ) from None
+    return text
 
 
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
@@ -164,12 +171,9 @@ def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
         raise InvalidSetting(f"{variable}_FILE={file!r}: {type(error).__name__}") from None
 
 
-def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
-    """Declare a setting.
-
-    ``default`` is a text like the text of the variable. ``kind`` is the field that loads the text.
-    """
-    metadata = {"default": default, "field": kind, "meaning": meaning, "secret": False, **options}
+def setting(default: str | None, kind: Kind, meaning: str, *, secret: bool = False) -> Any:
+    """Declare a setting; ``default`` is a text like the text of the variable."""
+    metadata = {"default": default, "kind": kind, "meaning": meaning, "secret": secret}
     return field(metadata=metadata)
 
 
@@ -179,12 +183,12 @@ class Settings:
 
     database_url: str | None = setting(
         None,
-        fields.String(validate=check_conninfo),
+        conninfo,
         "the PostgreSQL database, version 15 or later: a URL or a libpq string",
         secret=True,
     )
     port: int = setting("8000", integer(1, 65535), "port to listen on")
-    host: str = setting("127.0.0.1", fields.String(validate=check_host), "address to listen on")
+    host: str = setting("127.0.0.1", host, "address to listen on")
     web_concurrency: int = setting("2", integer(1, 256), "web processes (gunicorn workers)")
     web_threads: int = setting(
         "4",
@@ -196,28 +200,28 @@ class Settings:
         "0", integer(0, 16), "number of proxies whose X-Forwarded-For entries are trusted"
     )
     database_prepare: bool = setting(
-        "on", switch(), "use prepared statements; set to off behind a PgBouncer older than 1.22"
+        "on", switch, "use prepared statements; set to off behind a PgBouncer older than 1.22"
     )
     statement_timeout: float = setting(
-        "4", seconds(), "maximum duration of one statement, in seconds"
+        "4", seconds, "maximum duration of one statement, in seconds"
     )
     pool_timeout: float = setting(
-        "2", seconds(), "seconds that a request may wait for a thread and a database connection"
+        "2", seconds, "seconds that a request may wait for a thread and a database connection"
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
-    docs: bool = setting("off", switch(), "serve the reference page at /docs; for development")
+    docs: bool = setting("off", switch, "serve the reference page at /docs; for development")
     speedups: bool = setting(
-        "on", switch(), "use the faster parts of the package speedups, if it is installed"
+        "on", switch, "use the faster parts of the package speedups, if it is installed"
     )
     cors_origins: tuple[str, ...] = setting(
         "",
-        CommaSeparated(fields.String(validate=check_origin)),
+        list_of(origin),
         "origins whose pages may call the service from a browser, separated by commas, like"
         " https://app.example.com",
     )
     login_key: str | None = setting(
         None,
-        fields.String(validate=check_login_keys),
+        login_keys,
         "key with which a login page can create a session for any user: 32 to 200 characters;"
         " without a key, no page can; to change it, list both keys for a while, separated by a"
         " comma",
@@ -225,17 +229,17 @@ class Settings:
     )
     members_create_users: bool = setting(
         "on",
-        switch(),
+        switch,
         "adding a member with an unknown e-mail address over HTTP creates the user",
     )
     log_format: str = setting(
         "json",
-        fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),
+        log_format,
         "format of log lines: json, or text for development",
     )
     webhook_key: str | None = setting(
         None,
-        fields.String(validate=check_keys),
+        webhook_keys,
         "key from which webhook secrets are derived: at least 32 characters, no comma and no quote;"
         " keep it secret and back it up; to change it, put the new key and a comma before the old"
         " one",
@@ -243,21 +247,21 @@ class Settings:
     )
     webhook_allow: tuple[str, ...] = setting(
         "",
-        CommaSeparated(fields.String(validate=check_host_or_network)),
+        list_of(host_or_network),
         "private hosts and networks that webhooks may reach, separated by commas, like"
         " localhost,10.0.0.0/8",
     )
     webhook_timeout: float = setting(
-        "2", seconds(), "seconds that a request may spend on posting its events"
+        "2", seconds, "seconds that a request may spend on posting its events"
     )
     webhook_schedule: tuple[float, ...] = setting(
         "5,300,1800,7200,18000,36000,50400,72000",
-        CommaSeparated(seconds(), validate=validate.Length(1, error="must not be empty")),
+        schedule,
         "delays before the retries of a failed delivery, in seconds",
     )
     webhook_lease: float = setting(
         "60",
-        seconds(),
+        seconds,
         "seconds after which another process repeats an attempt that has no recorded outcome",
     )
     webhook_disable_after: int = setting(
@@ -301,16 +305,16 @@ class Settings:
     @property
     def login_keys(self) -> list[str]:
         """The keys of LOGIN_KEY; empty if the setting is not set."""
-        return split_keys(self.login_key) if self.login_key else []
+        return split(self.login_key) if self.login_key else []
 
     @property
     def webhook_keys(self) -> list[str]:
         """The keys of WEBHOOK_KEY, newest first; empty if the setting is not set."""
-        return split_keys(self.webhook_key) if self.webhook_key else []
+        return split(self.webhook_key) if self.webhook_key else []
 
     @classmethod
     def secrets(cls) -> list[str]:
-        return [item.name for item in dataclass_fields(cls) if item.metadata["secret"]]
+        return [item.name for item in fields(cls) if item.metadata["secret"]]
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -319,7 +323,7 @@ class Settings:
         Instead of a secret, the value is the word "set".
         """
         variables = {}
-        for item in dataclass_fields(cls):
+        for item in fields(cls):
             variable = item.name.upper()
             text = text_of(item, environment)
             if text and text != item.metadata["default"]:
@@ -329,7 +333,7 @@ class Settings:
     @classmethod
     def misspelled(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the variables that look like misspelt settings, each with the nearest setting."""
-        names = [item.name.upper() for item in dataclass_fields(cls)]
+        names = [item.name.upper() for item in fields(cls)]
         names += [f"{name.upper()}_FILE" for name in cls.secrets()]
         return {
             variable: nearest[0]
@@ -341,16 +345,14 @@ class Settings:
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read and check all settings; raises InvalidSetting, which names an invalid variable."""
         values: dict[str, Any] = {}
-        for item in dataclass_fields(cls):
+        for item in fields(cls):
             variable = item.name.upper()
             text = text_of(item, environment) or item.metadata["default"]
             try:
-                values[item.name] = (
-                    None if text is None else item.metadata["field"].deserialize(text)
-                )
-            except ValidationError as error:
+                values[item.name] = None if text is None else item.metadata["kind"](text)
+            except ValueError as error:
                 shown = variable if item.metadata["secret"] else f"{variable}={text!r}"
-                raise InvalidSetting(f"{shown}: {error.messages[0]}") from None
+                raise InvalidSetting(f"{shown}: {error}") from None
         settings = cls(**values)
         if settings.webhook_lease <= settings.webhook_timeout:
             raise InvalidSetting("WEBHOOK_LEASE: must be longer than WEBHOOK_TIMEOUT")
