@@ -4,7 +4,6 @@ After all steps, the tests pass. If a statement lacks the tenant, a field or the
 filter, a test fails and names the file of that statement.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -45,16 +44,8 @@ def add_a_filter(folder):
         "| `upcoming`, `workspaceId`,",
         "| `upcoming`, `platform`, `workspaceId`,",
     )
-    rows = folder / "tests/support/resources.py"
-    change(rows, '{**TITLED, "notes": WORD},', '{**TITLED, "notes": WORD, "platform": "zoom"},')
 
 
-TAG = {
-    "id": "0190163d-8694-7000-8000-000000000071",
-    "name": "Release",
-    "kind": "public",
-    "day": "2026-12-24",
-}
 TABLE = """-- Tags of a workspace.
 
 CREATE TABLE tags (
@@ -72,21 +63,10 @@ CREATE TABLE tags (
         CHECK (day >= '1900-01-01' AND day < '9999-01-01'),
     PRIMARY KEY (workspace_id, id)
 );
-
-CREATE TYPE tag_document AS ("id" uuid, "name" text, "kind" text, "day" date);
-"""
-FUNCTION = """-- Tags.
-
--- A tag, as lists show it.
-CREATE OR REPLACE FUNCTION tag_json(tag tags) RETURNS json
-LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
-    SELECT row_to_json(ROW(tag.id, tag.name, tag.kind, tag.day)::tag_document)
-$$;
 """
 LIST = """-- One page of the tags of the active workspace, newest first.
 WITH page AS MATERIALIZED (
-    SELECT tag.*
+    SELECT tag.id, tag.name, tag.kind, tag.day
       FROM tags AS tag
      WHERE tag.workspace_id = %(workspace_id)s::uuid
        AND tag.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -95,7 +75,7 @@ WITH page AS MATERIALIZED (
 ), page_end AS (
     SELECT last_row(array_agg(0 ORDER BY id DESC), 0, %(limit)s::integer) AS number FROM page
 )
-SELECT json_list(array_agg(tag_json(ROW(tag.*)::tags) ORDER BY tag.id DESC)) AS data,
+SELECT json_list(array_agg(row_to_json(tag) ORDER BY tag.id DESC)) AS data,
        id_cursor(
            (array_agg(tag.id ORDER BY tag.id DESC))[(SELECT number FROM page_end)]
        ) AS next_cursor
@@ -147,7 +127,6 @@ ENTRY = """    TableEntry(
 
 def add_an_endpoint(folder):
     create(folder / f"sql/schema/{NEW}-tags.sql", TABLE)
-    create(folder / "sql/functions/tags.sql", FUNCTION)
     create(folder / "sql/tags/list.sql", LIST)
     create(folder / "service/api/tags.py", VIEW)
     for file, new, old in (
@@ -162,8 +141,6 @@ def add_an_endpoint(folder):
         ("tests/support/resources.py", ENTRY, '    TableEntry(\n        "workspaces",'),
     ):
         change(folder / file, old, new + old)
-    examples = {"responses": {"listTags": {"data": [TAG], "nextCursor": None}}}
-    create(folder / "service/openapi/examples/tags.json", json.dumps(examples))
 
 
 def first_failure(folder, *, processes=0):
