@@ -154,18 +154,20 @@ def test_a_connection_whose_state_has_changed_is_not_claimed_and_is_watched_agai
     assert connections.claim(conn, IDLE, conn.since)
 
 
-def test_a_new_connection_stays_while_two_threads_close_an_old_one_with_its_number(connections):
+@pytest.mark.parametrize("closes_it_too", [True, False])
+def test_a_new_connection_stays_while_threads_close_an_old_one_with_its_number(
+    connections, closes_it_too
+):
     """Two threads may close a connection: one of them believes that the other has failed."""
     old = connections.connect()
     new, threads = [], []
 
-    def close_and_accept():
-        connections.drop(old)
+    def accept():
+        if closes_it_too:
+            connections.drop(old)
         new.append(connections.connect(number=old.number))
 
-    connections.before["pop"] = lambda: threads.append(
-        in_another_thread(connections, close_and_accept)
-    )
+    connections.before["pop"] = lambda: threads.append(in_another_thread(connections, accept))
     connections.drop(old)
     threads[0].join()
     assert list(connections.values()) == new
@@ -198,6 +200,20 @@ def test_a_thread_that_releases_a_connection_does_not_disarm_a_new_one_with_its_
     threads[0].join()
     assert new[0].number == old.number
     assert connections.poll(10) == [(new[0].number, EPOLLOUT)]
+
+
+def test_a_thread_that_works_on_with_a_closed_connection_does_no_harm_to_a_new_one(connections):
+    """Another thread has closed the connection, and a new one has got its number."""
+    old = connections.connect()
+    assert connections.claim(old, old.state, old.since)
+    connections.drop(old)
+    new = connections.connect(FLUSHING, number=old.number)
+    assert new.number == old.number
+    old.enter(READING)
+    connections.release(old)
+    assert connections.poll(10) == [(new.number, EPOLLOUT)]
+    connections.drop(old)
+    assert list(connections.values()) == [new]
 
 
 def test_the_poller_watches_a_connection_in_the_state_of_the_thread_that_had_it_last(connections):
