@@ -9,17 +9,15 @@ and on ``Schema._hooks``, which marshmallow does not document.
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
 
 from marshmallow import Schema, ValidationError, missing
 
 from service.context import current_request
+from service.values import Values
 from service.values.schemas import Query, Resource
 from service.values.types import Field, Items
 from service.web.operation import View, operation_of
 from service.web.requests import parse_query, read_object
-
-Values = dict[str, Any]
 
 
 def is_plain(schema: Schema) -> bool:

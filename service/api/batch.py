@@ -22,7 +22,7 @@ from service import webhooks
 from service.api.tasks import Task, create, delete, set_due_days, update
 from service.context import db
 from service.database.statements import NotFound, to_json
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.values.schemas import FieldError
 from service.web.errors import (
     MESSAGES,
@@ -33,7 +33,6 @@ from service.web.errors import (
     invalid_fields,
 )
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Changed, Created, reply
 from service.web.safe_writes import ANY_VERSION, only
 

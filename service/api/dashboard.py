@@ -5,9 +5,8 @@ from flask import Blueprint, Response
 from service.api.tasks import PRIORITIES, STATUSES
 from service.context import db
 from service.database.statements import NotFound
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, reply
 
 dashboard = Blueprint("dashboard", __name__)

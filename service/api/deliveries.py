@@ -8,9 +8,8 @@ from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
 from service.context import db
 from service.database.statements import NotFound
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, One, Page, reply, reply_page
 
 STATES = "waiting", "delivered", "failed"

@@ -7,10 +7,9 @@ from marshmallow import post_load
 
 from service.api.event_types import EVENT_TYPES
 from service.context import db
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, reply
 
 NEXT = "The cursor for the next request, even if the page is empty"

@@ -3,9 +3,8 @@
 from flask import Blueprint, Response
 
 from service.context import db
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Page, reply_page
 
 knowledge = Blueprint("knowledge", __name__)

@@ -7,10 +7,9 @@ from flask import Blueprint, Response
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
 from service.context import current_state, db
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, reply
 
 ACTIVE = "The id of the workspace to activate; must be one of your workspaces"

@@ -7,10 +7,9 @@ from flask import Blueprint, Response
 from service import webhooks
 from service.context import db
 from service.database.statements import to_json
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import invalid_field
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import (
     BoundedPage,
     Changed,

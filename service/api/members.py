@@ -5,10 +5,9 @@ from flask import Blueprint, Response
 from service.context import current_settings, db
 from service.database.statements import IdRow
 from service.members import AddedMember, ChangedMember
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, headers_of_created, reply
 
 members = Blueprint("members", __name__)

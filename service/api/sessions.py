@@ -8,10 +8,9 @@ from service.api.me import User
 from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.context import current_request, current_state, db
 from service.database.statements import IdRow
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import reply_secret
 
 EXPIRES = f"When the session expires; by default in {SESSION_DAYS} days"

@@ -8,10 +8,9 @@ from flask import Blueprint, Response
 from service.callers import SCOPES, create_credential
 from service.context import current_state, db
 from service.database.statements import IdRow
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, headers_of_created, reply, reply_secret
 
 # Removes the cookie. Name and path must be the same as in docs/sign-in.md, which tells login pages

@@ -11,9 +11,8 @@ from werkzeug.exceptions import HTTPException
 from service.context import current_application, current_settings, current_state, db
 from service.database.statements import NotFound, Row
 from service.settings import InvalidSetting
-from service.values import types
+from service.values import Values, types
 from service.web.errors import http_error
-from service.web.requests import Values
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 

@@ -14,10 +14,9 @@ from service.api.webhook_checks import (
 )
 from service.context import current_settings, current_state, db
 from service.database.statements import to_json
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import etag, http_error
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import (
     One,
     headers_of_created,

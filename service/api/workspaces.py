@@ -6,10 +6,9 @@ from flask import Blueprint, Response
 
 from service.context import db
 from service.database.statements import to_json
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.errors import http_error
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Body, One, reply, reply_one, require_match
 from service.web.safe_writes import expected_versions
 

@@ -13,9 +13,10 @@ from flask import Flask
 from marshmallow import Schema
 
 from service.context import current_application, current_request, current_state
+from service.values import Values
 from service.values.schemas import Query, StrictSchema
 from service.web.errors import invalid_field
-from service.web.requests import Values, load_arguments, query_values, shown
+from service.web.requests import load_arguments, query_values, shown
 from service.web.safe_writes import Whose, once_per_key
 
 View = Callable[..., Any]

@@ -6,7 +6,6 @@ parameter takes a list.
 """
 
 import re
-from typing import Any
 from urllib.parse import parse_qs
 
 from flask import Flask, Request
@@ -15,12 +14,11 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
 from service.context import current_application, current_request, current_settings
+from service.values import Values
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 from service.values.types import uuid_or_nil
 from service.web.errors import UnsupportedCoding, http_error, invalid_field
-
-Values = dict[str, Any]
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 QUOTED = re.compile(r'"[^"]*"')

@@ -15,8 +15,9 @@ from werkzeug.datastructures import ETags
 
 from service.context import current_request, current_state, db
 from service.database.statements import to_json
+from service.values import Values
 from service.web.errors import http_error, invalid_field
-from service.web.requests import Values, read_bytes
+from service.web.requests import read_bytes
 from service.web.responses import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)

@@ -86,9 +86,8 @@ VIEW = '''"""Tags."""
 from flask import Blueprint, Response
 
 from service.context import db
-from service.values import schemas, types
+from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.requests import Values
 from service.web.responses import Page, reply_page
 
 tags = Blueprint("tags", __name__)

@@ -26,10 +26,11 @@ from service.context import current_request, current_state, db, init_app
 from service.database.pool import Pool
 from service.database.statements import IdRow, to_json
 from service.settings import Settings
+from service.values import Values
 from service.values.strict_json import StrictJSONError, parse_object
 from service.web import access_log, errors
 from service.web.operation import operation
-from service.web.requests import Values, read_bytes
+from service.web.requests import read_bytes
 from service.web.responses import reply
 from service.webhooks import OutboundSlots
 from service.webhooks.delivery import Message, attempt
