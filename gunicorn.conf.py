@@ -5,13 +5,11 @@ between deployments are environment variables (docs/operations/settings.md). gun
 file by its path, at the start and at every SIGHUP.
 """
 
-import ctypes
 import os
 import resource
 import select
 import signal
 import sys
-from contextlib import suppress
 from typing import Any
 
 import task_service_command
@@ -106,13 +104,6 @@ def pre_request(_worker: object, request: Any) -> None:
         separator = "; " if name == "COOKIE" else ", "
         fields[name] = f"{fields[name]}{separator}{value}" if name in fields else value
     request.headers = [*fields.items()]
-
-
-def post_fork(_server: object, _worker: object) -> None:
-    """Make free() return large buffers to the system; glibc would keep some for every thread."""
-    mmap_threshold = -3
-    with suppress(AttributeError):
-        ctypes.CDLL(None).mallopt(mmap_threshold, 2**17)
 
 
 def post_worker_init(worker: Any) -> None:

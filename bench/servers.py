@@ -26,7 +26,7 @@ def gunicorn(url, *, under=(), **environment):
     """
     lines = (ROOT / "Procfile").read_text().splitlines()
     (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
-    words = [*under, sys.executable, "-m", *shlex.split(line)]
+    words = [*under, sys.executable, "-m", *shlex.split(line[line.index("gunicorn") :])]
     environment = {**os.environ, "DATABASE_URL": url, **environment}
     # The service writes its log to this file, with a line for each request.
     with tempfile.TemporaryFile() as log:

@@ -94,7 +94,7 @@ class Host:
         (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
         descriptor = self.listener.fileno()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        words = ["-m", *shlex.split(line), "--bind", f"fd://{descriptor}"]
+        words = ["-m", *shlex.split(line[line.index("gunicorn") :]), "--bind", f"fd://{descriptor}"]
         if self.web:
             self.web.wait(60)
         self.web = start(release.folder, self.url, *words, pass_fds=[descriptor], **quiet)

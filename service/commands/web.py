@@ -19,7 +19,10 @@ def web() -> None:
         # This user may not enter the current folder, for example the home of root. gunicorn would
         # fail, because it changes into the folder in which it was started.
         os.chdir("/")
-    command = server.command()
+    command, variables = server.command(), dict(os.environ)
+    # Let free() return large buffers to the system; glibc would keep some for every thread.
+    variables.setdefault("MALLOC_MMAP_THRESHOLD_", "131072")
     # After SIGUSR2, gunicorn starts itself again as a script, and Python would import from the
     # script's folder first. There, gunicorn's package http would hide Python's package http.
-    os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606
+    variables["PYTHONSAFEPATH"] = "1"
+    os.execve(command[0], command, variables)  # noqa: S606

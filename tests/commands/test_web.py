@@ -94,6 +94,9 @@ def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_s
         try:
             wait_until(lambda: connected() & {*children(server.pid)}, server)
             assert "GET" not in log.read_text()
+            # Only a process that starts with this variable keeps little memory for each thread.
+            variables = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+            assert b"MALLOC_MMAP_THRESHOLD_=131072" in variables
             assert get(port).status == 200
             server.send_signal(signal.SIGUSR2)
             wait_until(lambda: log.read_text().count("Listening at") == 2, server)
