@@ -1,4 +1,4 @@
-"""Checks of requests about webhooks: the caller's role, the URL, a free slot, the signing key."""
+"""Checks of requests about webhooks: the caller's role, the URL, a free slot."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,9 @@ from werkzeug.exceptions import HTTPException
 
 from service.context import current_application, current_settings, current_state, db
 from service.database.statements import NotFound, Row
-from service.settings import InvalidSetting
 from service.values import Values, types
 from service.web.errors import http_error
-from service.webhooks import NoSlot, OutboundSlots, log
+from service.webhooks import NoSlot, OutboundSlots
 from service.webhooks.outbound import BlockedURL, resolve
 
 # The host of a new URL must be resolved within LOOK_UP seconds. The request needs a slot only after
@@ -22,8 +21,6 @@ LOOK_UP, QUICK_LOOK_UP = 2, 0.1
 # How many seconds a request waits for a slot. With a slot, it may wait for a receiver or a name
 # server.
 SLOT_TIMEOUT = 0.25
-# After how many seconds a client may try again, if an operator has to set something up first.
-RETRY_AFTER = 60
 
 
 class Manager(NamedTuple):
@@ -78,16 +75,6 @@ def outbound_call() -> Iterator[None]:
                 current_state().deadline += monotonic() - began
     except NoSlot as error:
         raise http_error(str(error), retry_after=1) from None
-
-
-@contextmanager
-def signing() -> Iterator[None]:
-    """Turn a missing key in WEBHOOK_KEY into a 503, and log which key is missing."""
-    try:
-        yield
-    except InvalidSetting as error:
-        log.error("%s", error)
-        raise http_error("no_webhook_key", RETRY_AFTER) from None
 
 
 def fault_of_url(values: Values, id: str | None = None) -> Exception | None:

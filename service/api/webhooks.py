@@ -10,7 +10,6 @@ from service.api.webhook_checks import (
     outbound_call,
     require_webhook,
     role_or_none,
-    signing,
 )
 from service.context import current_settings, current_state, db
 from service.database.statements import to_json
@@ -155,8 +154,7 @@ def create_webhook(webhook: Values) -> Response:
     The host of ``url`` must have public addresses only. Without ``events``, the webhook gets all
     types of events, including future types. A workspace can have 20 webhooks.
     """
-    with signing():
-        key = current_settings().require_webhook_key()
+    key = current_settings().require_webhook_key()
     created = db.row_or_none(
         CreatedWebhook, "webhooks/create", key_fingerprint=fingerprint(key), **webhook
     )
@@ -235,8 +233,7 @@ def rotate_secret(id: str) -> Response:
     """
     # 403 and 404 take precedence over 503.
     role_or_none(id)
-    with signing():
-        key = current_settings().require_webhook_key()
+    key = current_settings().require_webhook_key()
     row = db.row_or_none(RotatedWebhook, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
     return reply_secret(b"{}", "secret", derive_secret(key, *require_webhook(row)))
 
@@ -252,7 +249,7 @@ def ping_webhook(id: str) -> Response:
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
     settings = current_settings()
-    with outbound_call(), signing():
+    with outbound_call():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
         db.run("webhooks/resume", id=id)

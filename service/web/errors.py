@@ -31,6 +31,7 @@ from service.database.counters import CORRUPTED
 from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.database.statements import NotFound, to_json
+from service.settings import InvalidSetting
 from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
@@ -118,6 +119,7 @@ def init_app(app: Flask) -> None:
         NotFound,
         lambda error: reply_error(http_error("not_found", resource=error.resource.capitalize())),
     )
+    app.register_error_handler(InvalidSetting, lambda error: reply_error(missing_key(error)))
     app.register_error_handler(psycopg.Error, lambda error: reply_error(from_database(error)))
     app.register_error_handler(Exception, lambda error: reply_error(internal_error(error)))
 
@@ -227,6 +229,13 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if sqlstate.startswith("22") or sqlstate == "54000":
         return http_error("out_of_range")
     return internal_error(error)
+
+
+def missing_key(error: InvalidSetting) -> HTTPException:
+    """Log which key WEBHOOK_KEY lacks: only webhooks need a setting that a process can lack."""
+    log.error("%s", error)
+    # A client may try again after a minute, because an operator has to add the key first.
+    return http_error("no_webhook_key", retry_after=60)
 
 
 def internal_error(error: Exception) -> HTTPException:
