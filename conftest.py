@@ -83,8 +83,7 @@ def pytest_configure(config):
     os.environ["no_proxy"] = "localhost,127.0.0.1,::1"
     if is_long(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
-    # The processes of xdist get the expression of the process that starts them.
-    elif not hasattr(config, "workerinput"):
+    else:
         config.option.markexpr = with_deselected(config)
 
 

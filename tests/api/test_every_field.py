@@ -89,19 +89,20 @@ class Writer:
         events = self.connection.execute("SELECT type, body::json AS body FROM events").fetchall()
         about = singular(view.resource)
         if f"{about}.{VERBS[view.method]}" in EVENT_TYPES:
+            assert len(events) == 1, f"{len(events)} events of {view.name}: see {view.files}"
             (event,) = events
             # Completing a meeting announces meeting.completed; later changes do not.
             verb = body.get("status") if event["type"] == "meeting.completed" else None
             assert event["type"] == f"{about}.{verb or VERBS[view.method]}", f"edit {view.files}"
         else:
-            assert events == []
+            assert events == [], f"{view.name} announces what service/api/event_types.py lacks"
         shown = response.get_json()
         if "Location" in response.headers:
             assert location(response) == f"{view.path(*ids)}/{id_of(shown)}"
         self.changed, self.previous = [], {}
         for event in (event["body"] for event in events):
             assert event["data"] == shown, f"the event differs from the response: {view.files}"
-            assert event["actorId"] == self.cast["alice"], view.files
+            assert event["actorId"] == self.cast["alice"], f"see {view.files}"
             self.changed, self.previous = event["changed"], event["previous"]
         assert view.method == "PATCH" or (self.changed, self.previous) == ([], {})
         return shown
@@ -190,12 +191,13 @@ def check_touched(view, field, companions, before, shown, writer):
     before = {"summary": None, "actionItems": [], "decisions": [], **before}
     touched = [name for name, value in shown.items() if value != before.get(name, value)]
     allowed = {key(field), *companions, *TOUCHED.get(key(field), ())}
-    assert {*touched} <= allowed | {"updatedAt", "version"}, f"see {view.files}"
+    hint = f"{view.name} with {key(field)}: see {view.files}"
+    assert {*touched} <= allowed | {"updatedAt", "version"}, hint
     assert shown.get("updatedAt", "") >= before.get("updatedAt", "")
     if view.resource in ("tasks", "meetings"):
-        assert key(field) in changed
-        assert changed == [name for name in touched if name not in ("updatedAt", "version")]
-        assert [*writer.previous.items()] == [(name, before[name]) for name in changed]
+        assert key(field) in changed, f"its event leaves the field out; {hint}"
+        assert changed == [name for name in touched if name not in ("updatedAt", "version")], hint
+        assert [*writer.previous.items()] == [(name, before[name]) for name in changed], hint
 
 
 def empty_values(field):
@@ -245,7 +247,9 @@ def test_a_changed_field_is_stored_shown_announced_and_cleared_and_no_other_fiel
         check(view, field, value, shown, view)
         check_touched(view, field, companions, before, shown, writer)
         if ids:
-            assert writer.rows(view, ids) == (version and version + 1, others)
+            assert writer.rows(view, ids) == (version and version + 1, others), (
+                f"{view.name} makes one new version, and changes no other row: see {view.files}"
+            )
         for reader, read in writer.read_back(view, ids, shown):
             check(view, field, value, read, reader)
         before = shown
@@ -293,10 +297,11 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
                 {"If-Match": response.headers.get("ETag", "*")},
             ):
                 again = writer.client.patch(view.path(*ids), sent, headers=headers)
-                assert (again.status_code, stable(again.get_json())) == (200, shown)
-                assert again.headers.get("ETag") == response.headers.get("ETag")
+                hint = f"{view.name} with {sent} and {headers}: see {view.files}"
+                assert (again.status_code, stable(again.get_json())) == (200, shown), hint
+                assert again.headers.get("ETag") == response.headers.get("ETag"), hint
         assert connection.execute(rows).fetchall() == before, f"see {view.files}"
-        assert connection.execute("SELECT FROM events").fetchall() == []
+        assert connection.execute("SELECT FROM events").fetchall() == [], f"see {view.files}"
 
 
 @pytest.mark.nodatabase
@@ -338,9 +343,11 @@ def test_a_list_shows_the_fields_that_the_command_load_has_stored(
     (tmp_path / "line").write_text(json.dumps({"type": entry.line, **line, "workspace": "acme"}))
     assert CommandRunner(app).invoke(["load", str(tmp_path / "line")]).exit_code == 0
     listed = {item["id"]: item for item in read_all(bob, entry.path)}
-    assert bare in listed
+    assert bare in listed, f"GET /api{entry.path} does not show a row that load has stored"
     loaded = TYPES[entry.line].fields.values()
     for name in {key(field) for field in loaded if not isinstance(field, UserRef)} & {
         *listed[bare]
     }:
-        assert listed[line["id"]][name] == line[name], name
+        assert listed[line["id"]][name] == line[name], (
+            f"load stores another {name} than the line {entry.line} has: see sql/load"
+        )

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.derived import views_of
+from support.derived import view_of, views_of
 from support.http import Client, ids
 from support.resources import EDGES, HERE, LISTS
 from support.rows import TOKENS, activate
@@ -16,6 +16,12 @@ def paged(request):
     return LISTS[request.param]
 
 
+def hint(paged):
+    """Return what a failure says of a list: its request, and the files to open."""
+    view = view_of(paged)
+    return f"{view.name} with {paged.query}: see {view.files}, and the order of the list in {HERE}"
+
+
 @pytest.mark.nodatabase
 def test_every_paged_list_is_in_the_table_of_lists():
     pages = {view.rule for view in views_of("GET", kinds=["page"]) if not view.variables}
@@ -24,7 +30,7 @@ def test_every_paged_list_is_in_the_table_of_lists():
 
 
 def test_an_empty_list_is_an_empty_page(paged, alice):
-    assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}
+    assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}, hint(paged)
 
 
 def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
@@ -43,8 +49,8 @@ def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
     expected = paged.ordered(connection)
     assert len(expected) >= 5
     alice = Client(build(), TOKENS["alice"])
-    assert paged.ids(alice, limit=4) == expected
-    assert paged.ids(alice) == expected
+    for limit in (4, None):
+        assert paged.ids(alice, limit=limit) == expected, f"ORDER BY is missing: {hint(paged)}"
 
 
 def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
@@ -60,9 +66,9 @@ def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
     expected = [id for id in paged.ordered(connection) if id in listed]
     assert len(expected) >= 8
     for limit in (1, 2, 3, 200):
-        assert paged.ids(alice, limit=limit) == expected
+        assert paged.ids(alice, limit=limit) == expected, hint(paged)
     for limit in (len(expected), len(expected) + 1):
-        assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None
+        assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None, hint(paged)
 
 
 def test_the_number_of_rows_of_a_page_has_a_default_and_a_maximum(paged, alice, insert_into):
@@ -76,8 +82,8 @@ def test_the_number_of_rows_of_a_page_has_a_default_and_a_maximum(paged, alice, 
         ("9" * 100, paged.maximum),
     ):
         page = paged.get(alice, limit=limit).get_json()
-        assert (limit, len(page["data"])) == (limit, size)
-        assert page["nextCursor"]
+        assert (limit, len(page["data"])) == (limit, size), hint(paged)
+        assert page["nextCursor"], hint(paged)
 
 
 def test_a_cursor_works_after_its_row_is_deleted(paged, alice, connection, insert_into):
@@ -85,11 +91,11 @@ def test_a_cursor_works_after_its_row_is_deleted(paged, alice, connection, inser
         insert_into(paged.table)
     everything = paged.ids(alice)
     first = paged.get(alice, limit=2).get_json()
-    assert ids(first["data"]) == everything[:2]
+    assert ids(first["data"]) == everything[:2], hint(paged)
     connection.execute(f"DELETE FROM {paged.table} WHERE id = ANY (%s::uuid[])", (everything[:2],))
     if paged.order.endswith("DESC"):
         insert_into(paged.table)
-    assert paged.ids(alice, cursor=first["nextCursor"]) == everything[2:]
+    assert paged.ids(alice, cursor=first["nextCursor"]) == everything[2:], hint(paged)
 
 
 def test_a_list_shows_rows_of_the_workspace_that_is_active(
@@ -97,6 +103,6 @@ def test_a_list_shows_rows_of_the_workspace_that_is_active(
 ):
     acme, other = insert_into(paged.table), insert_into(paged.table, initech)
     both = [id for id in paged.ordered(connection) if id in (acme, other)]
-    assert paged.ids(alice) == (both if paged.everywhere else [acme])
+    assert paged.ids(alice) == (both if paged.everywhere else [acme]), hint(paged)
     activate(connection, initech, cast["alice"])
-    assert paged.ids(alice) == (both if paged.everywhere else [other])
+    assert paged.ids(alice) == (both if paged.everywhere else [other]), hint(paged)

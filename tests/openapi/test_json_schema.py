@@ -97,7 +97,7 @@ def test_schemas_of_requests_reject_unknown_members_and_schemas_of_responses_all
     requests = {schema["$ref"].rpartition("/")[2] for schema in bodies("requestBody")}
     events = {name for name in requests if name.endswith("Event")}
     strict = {name for name in schemas() if violations(reference(name), {"unknown": 1})}
-    assert strict >= requests - events
+    assert strict >= requests - events, f"take unknown members: {requests - events - strict}"
     assert len(requests - events) >= 5
     # A request can contain lists of objects, whose schemas are those of requests.
     inside = {
@@ -106,10 +106,10 @@ def test_schemas_of_requests_reject_unknown_members_and_schemas_of_responses_all
         for path, value in keywords(schemas()[name])
         if path[-2:] == ("items", "$ref")
     }
-    assert strict >= inside
+    assert strict >= inside, f"take unknown members: {inside - strict}"
     for name in schemas().keys() - requests - inside:
-        assert schemas()[name].get("additionalProperties", True) is True
-        assert "propertyNames" not in schemas()[name]
+        assert schemas()[name].get("additionalProperties", True) is True, name
+        assert "propertyNames" not in schemas()[name], name
     # The validator of OpenAPI checks the rest.
     assert schemas()["OpenAPIDocument"] == {"type": "object", "additionalProperties": True}
 
@@ -125,9 +125,11 @@ def test_a_field_has_the_same_type_in_requests_and_responses(request_name, respo
     for name in both:
         field = schemas()[request_name]["properties"][name]
         returned = schemas()[response_name]["properties"][name]
-        for keyword in ("type", "$ref", "anyOf"):
-            assert field.get(keyword) == returned.get(keyword), name
-        assert field.get("format") == returned.get("format"), name
+        for keyword in ("type", "$ref", "anyOf", "format"):
+            assert field.get(keyword) == returned.get(keyword), (
+                f"{keyword} of {name} in {request_name} and {response_name}: see the field in"
+                " service/api, and service/openapi/json_schema.py"
+            )
 
 
 def test_a_timestamp_has_one_type_everywhere_and_prose_says_which_other_forms_are_accepted():
@@ -161,7 +163,8 @@ def test_a_schema_of_changes_lists_what_clients_set_and_accepts_an_object_as_it_
 ):
     change, returned = schemas()[request_name], schemas()[response_name]["properties"]
     assert not {"id", "createdAt", "version"} & change["properties"].keys()
-    assert change["properties"].keys() - WRITTEN_ONLY < returned.keys()
+    hidden = change["properties"].keys() - WRITTEN_ONLY - returned.keys()
+    assert not hidden, f"{response_name} does not show what {request_name} sets: {hidden}"
     known = {*change["propertyNames"]["enum"]}
     assert known - WRITTEN_ONLY == returned.keys() | RESERVED
     assert violations(change, {"id": "7", "createdAt": "today"}) == []
@@ -183,7 +186,8 @@ def test_every_integer_declares_a_format_int32_or_int64_for_the_end_of_a_window(
 
 
 def test_no_component_has_the_name_of_a_builtin_of_python_or_javascript():
-    assert schemas().keys() & {*vars(builtins), *JAVASCRIPT} == set()
+    taken = schemas().keys() & {*vars(builtins), *JAVASCRIPT}
+    assert not taken, f"rename the schemas in service/api: {taken}"
 
 
 def test_an_example_has_the_default_or_null_of_each_field_that_its_file_leaves_out():

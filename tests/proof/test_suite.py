@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.guard import marked
 from support.processes import wait_until
-from support.project import PROJECT, environment, run
+from support.project import PROJECT, environment, run, start
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
@@ -93,3 +93,10 @@ def test_the_suite_leaves_out_slow_tests_unless_the_command_line_names_them(opti
     command = [*PYTEST, "-o", f"testpaths={FILE}", "--collect-only", "-q", "-n", "0", *options]
     listed = run(*command, cwd=PROJECT)
     assert {name for name in (QUICK, SLOW, LONG) if name in listed} == selected
+
+
+def test_each_of_several_processes_leaves_out_slow_tests():
+    """The file has one test, which is slow."""
+    options = "-n", "1", "-o", "testpaths=tests/database/test_old_server.py"
+    ended = start(*PYTEST, *options, cwd=PROJECT)
+    assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, ended.stdout
