@@ -1,11 +1,11 @@
 # Commands for contributors. `make setup` installs all tools in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test nightly lint lock bench release
+.PHONY: help setup run test nightly lint lock bench pictures release
 
 BIN := .venv/bin
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## create .venv with everything that the other targets need
 	python3 -m venv .venv
@@ -34,6 +34,9 @@ lock: ## update requirements.txt to the newest versions that setup.cfg allows
 
 bench: ## measure CPU per request; needs wrk (apt-get install wrk)
 	$(BIN)/python -m bench
+
+pictures: ## take the pictures of the pages; needs Chromium (apt-get install chromium)
+	cd tests && PATH="$$PWD/../$(BIN):$$PATH" ../$(BIN)/python -m support.pictures
 
 release: ## make a release: VERSION=1.2.3; CONTRIBUTING.md says what it does
 	$(BIN)/python .ci/release.py $(VERSION)

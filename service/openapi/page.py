@@ -29,6 +29,24 @@ POLICY = (
     " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
 )
+# The page fits on a phone, and its operations begin on the first screen: a long text scrolls.
+HEAD = b"""<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+.swagger-ui .info { margin: 1rem 0; }
+.swagger-ui .info .description { max-height: 30vh; overflow-y: auto; }
+.swagger-ui .scheme-container { margin: 0 0 1rem; padding: .5rem 0; }
+@media (max-width: 600px) {
+  .swagger-ui .wrapper, .swagger-ui .opblock .opblock-section-header { padding: 0 8px; }
+  .swagger-ui .opblock .opblock-summary { flex-wrap: wrap; }
+  .swagger-ui .opblock .opblock-summary-path { max-width: none; overflow-wrap: anywhere; }
+  .swagger-ui :is(table, tbody, tr, td) { display: block; width: auto; }
+  .swagger-ui table thead { display: none; }
+  .swagger-ui table tbody tr td { min-width: 0; max-width: 100%; padding: 4px 0; }
+  .swagger-ui :is(input, select, textarea) { min-width: 0 !important; max-width: 100%; }
+  .swagger-ui pre, .swagger-ui .highlight-code { max-width: 100%; overflow-x: auto; }
+}
+</style>
+"""
 INLINE_SCRIPT = re.compile(b"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -43,10 +61,17 @@ def init_app(app: Flask) -> None:
     page = get_swaggerui_blueprint("/docs", "/openapi.json", PAGE)
     app.register_blueprint(page)
 
-    def add_policy_to_page(response: Response) -> Response:
-        return add_policy(response) if request.blueprint == page.name else response
+    def finish_page(response: Response) -> Response:
+        return add_policy(add_head(response)) if request.blueprint == page.name else response
 
-    app.after_request(add_policy_to_page)
+    app.after_request(finish_page)
+
+
+def add_head(response: Response) -> Response:
+    """Add what the page needs in its head for small windows."""
+    if not response.direct_passthrough:
+        response.set_data(response.get_data().replace(b"</head>", HEAD + b"</head>"))
+    return response
 
 
 def add_policy(response: Response) -> Response:

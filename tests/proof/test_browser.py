@@ -7,6 +7,7 @@ import subprocess
 from contextlib import closing
 
 import pytest
+from support.chromium import Chromium
 from support.openapi_check import LOGIN_KEY, document
 from support.processes import serving
 from support.project import PROJECT
@@ -196,7 +197,7 @@ const enter = async () => {
   Object.assign(find("[name=service]"), {value: service});
   Object.assign(find("[name=token]"), {value: token});
   find("#enter button").click();
-  await until(() => !find("main").hidden);
+  await until(() => !find("#tasks").hidden);
 };
 await enter();
 for (const [title, day] of [["Later", "2098-12-01"], ["Sooner", "2098-11-30"], ["Some day", ""]]) {
@@ -230,7 +231,7 @@ for (const status of [429, 503]) {
 window.fetch = real;
 sessionStorage.credential = JSON.stringify({service, token: "unknown"});
 await click("Changed", "Done");
-await until(() => find("main").hidden);
+await until(() => find("#tasks").hidden);
 seen.push(alert());
 const result = {textContent: JSON.stringify(seen)};
 document.body.append(Object.assign(document.createElement("pre"), result));
@@ -263,3 +264,106 @@ def test_the_example_page_of_tasks_does_what_its_user_asks_or_says_why_not(
         "This token is unknown, expired or revoked. Enter another one.",
     ]
     assert count(connection, "tasks") == 2
+
+
+WINDOWS = pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
+WIDTH = "document.documentElement.scrollWidth"
+FOCUS = "document.activeElement.ariaLabel"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with Chromium() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def reference(database_url):
+    pytest.importorskip("flask_swagger_ui")
+    with serving(database_url, DOCS="on") as server:
+        yield f"http://127.0.0.1:{server.port}/docs/"
+
+
+@WINDOWS
+def test_the_reference_page_fits_its_window_and_begins_with_operations(
+    reference, chromium, width, height
+):
+    chromium.open(reference, width, height)
+    chromium.until("document.querySelector('.opblock')")
+    place = "document.querySelector('.opblock').getBoundingClientRect().bottom"
+    assert chromium.run(place) < height
+    chromium.open(f"{reference}#/tasks/listTasks", width, height)
+    chromium.until("document.querySelector('.opblock.is-open .execute')")
+    chromium.run(f"ui.preauthorizeApiKey('bearer', {json.dumps(TOKENS['alice'])})")
+    chromium.run("document.querySelector('.opblock.is-open .execute').click()")
+    chromium.until("document.querySelector('.live-responses-table .response-col_status')")
+    assert chromium.run(WIDTH) == width
+
+
+@WINDOWS
+def test_the_example_page_of_tasks_works_with_the_keyboard_alone_and_undoes_what_it_did(
+    service, chromium, listed, connection, cast, insert_into, width, height
+):
+    mine = {"assignee_id": cast["alice"]}
+    first = insert_into("tasks", title="First", due_date="2036-01-01", **mine)
+    insert_into("tasks", title="Below", parent_id=first)
+    insert_into("tasks", title="Second", due_date="2036-01-02", **mine)
+    page = (PROJECT / "docs/examples/tasks.html").read_bytes()
+    listed.behaves(answer(200, page, Content_Type="text/html; charset=utf-8"))
+    chromium.open(f"http://127.0.0.1:{listed.port}/", width, height)
+    chromium.run("delete sessionStorage.credential")
+    chromium.open(f"http://127.0.0.1:{listed.port}/", width, height)
+    assert chromium.run(WIDTH) == width
+    enter = "document.forms.enter"
+    # A person can read what they type.
+    assert chromium.run(f"{enter}.token.getBoundingClientRect().width") > 150
+    chromium.run(f"{enter}.service.value = {json.dumps(service)}")
+    chromium.run(f"{enter}.token.value = {json.dumps(TOKENS['alice'])}")
+    chromium.run(f"{enter}.token.focus()")
+    chromium.press("Enter")
+    chromium.until("document.querySelectorAll('li').length === 2")
+    assert chromium.run(WIDTH) == width
+    assert chromium.run(FOCUS) == "Title"
+
+    def tab_to(label):
+        for _ in range(20):
+            if chromium.run(FOCUS) == label:
+                return
+            chromium.press("Tab")
+        raise AssertionError(label)
+
+    tab_to("Delete: First")
+    chromium.press("Enter")
+    chromium.until("!document.querySelector('#undo').hidden")
+    assert count(connection, "tasks") == 1
+    # The focus stays at the same place of the list.
+    assert chromium.run(FOCUS) == "Delete: Second"
+    assert chromium.run("document.querySelector('[role=status]').textContent") == "Deleted: First"
+    chromium.run("document.querySelector('#undo').focus()")
+    chromium.press("Enter")
+    chromium.until("document.querySelectorAll('li').length === 2")
+    rows = connection.execute("SELECT id::text, title, parent_id::text FROM tasks").fetchall()
+    assert {row["title"] for row in rows} == {"First", "Below", "Second"}
+    assert [row["parent_id"] for row in rows if row["title"] == "Below"] == [first]
+    for left in (1, 0):
+        chromium.run("document.querySelector('[data-name=Done]').focus()")
+        chromium.press("Enter")
+        chromium.until(f"document.querySelectorAll('li').length === {left}")
+    assert chromium.run("document.querySelector('#empty').checkVisibility()")
+    chromium.until("!document.querySelector('#undo').hidden")
+    chromium.run("document.querySelector('#undo').click()")
+    chromium.until("document.querySelectorAll('li').length === 1")
+    assert chromium.run("document.querySelector('[role=alert]').textContent") == ""
+
+
+@WINDOWS
+def test_the_front_end_of_the_page_about_sign_in_fits_its_window_and_names_its_fields(
+    chromium, listed, width, height
+):
+    page = (PROJECT / "docs/examples/sign-in.html").read_bytes()
+    listed.behaves(answer(200, page, Content_Type="text/html; charset=utf-8"))
+    # Without the service, the page goes to the login page, which is this page again.
+    chromium.open(f"http://127.0.0.1:{listed.port}/", width, height)
+    assert chromium.run("innerWidth") == chromium.run(WIDTH) == width
+    fields = "[...document.querySelectorAll('select, input')].map((field) => field.ariaLabel)"
+    assert chromium.run(fields) == ["Workspace", "Title"]
