@@ -1,5 +1,5 @@
 -- One page of the deliveries of a webhook, newest first.
-WITH page AS MATERIALIZED (
+WITH page AS (
     SELECT delivery.*
       FROM unnest(
                coalesce(string_to_array(%(state)s::text, ','), '{waiting,delivered,failed}')
@@ -24,23 +24,26 @@ WITH page AS MATERIALIZED (
      WHERE manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
      ORDER BY delivery.id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
-      FROM (
-           SELECT id,
-                  (
-                      SELECT sum(octet_length(answer)) + 100 * count(*)
-                        FROM attempts AS attempt
-                       WHERE attempt.workspace_id = page.workspace_id
-                         AND attempt.delivery_id = page.id
-                  )::integer AS bytes
-             FROM page
-           ) AS sizes
 )
 SELECT json_list(
-           array_agg(delivery_json(ROW(delivery.*)::deliveries) ORDER BY delivery.id DESC)
+           ARRAY(
+               SELECT delivery_json(ROW(page.*)::deliveries)
+                 FROM page
+                ORDER BY id DESC
+                LIMIT length
+           )
        ) AS data,
-       id_cursor(
-           (array_agg(delivery.id ORDER BY delivery.id DESC))[(SELECT number FROM page_end)]
-       ) AS next_cursor
-  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS delivery;
+       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
+  FROM page_length(
+           ARRAY(
+               SELECT (
+                          SELECT sum(octet_length(answer)) + 100 * count(*)
+                            FROM attempts AS attempt
+                           WHERE attempt.workspace_id = page.workspace_id
+                             AND attempt.delivery_id = page.id
+                      )::integer
+                 FROM page
+                ORDER BY id DESC
+           ),
+           %(limit)s::integer
+       ) AS length;

@@ -29,7 +29,7 @@ WITH feed AS MATERIALIZED (
                OR %(after)s::bigint >= feed.complete_after
                AND proof.id IS NOT NULL
            )
-), page AS MATERIALIZED (
+), page AS (
     SELECT event.body, event.position
       FROM feed
      CROSS JOIN LATERAL (
@@ -43,12 +43,10 @@ WITH feed AS MATERIALIZED (
             LIMIT %(limit)s::integer + 1
            ) AS event
 ), page_end AS (
-    SELECT last_row(
-               array_agg(octet_length(body) ORDER BY position),
-               sum(octet_length(body)),
-               %(limit)s::integer
-           ) AS number
-      FROM page
+    SELECT length AS number
+      FROM page_length(
+               ARRAY(SELECT octet_length(body) FROM page ORDER BY position), %(limit)s::integer
+           ) AS length
 ), shown AS (
     SELECT body, position FROM page ORDER BY position LIMIT (SELECT number FROM page_end)
 ), moved AS MATERIALIZED (

@@ -12,6 +12,13 @@ AS $$
         || setweight(to_tsvector('english', content), 'C')
 $$;
 
+-- Return the bytes of the long values of an entry, which limit the length of a page.
+CREATE OR REPLACE FUNCTION text_bytes(entry knowledge) RETURNS integer
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT octet_length(entry.content) + pg_column_size(entry.tags)
+$$;
+
 -- A knowledge entry, as lists show it.
 CREATE OR REPLACE FUNCTION knowledge_json(entry knowledge) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE

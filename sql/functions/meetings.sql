@@ -10,9 +10,10 @@ END
 $$;
 
 -- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
--- PostgreSQL inlines the function, as it does text_bytes() of a task.
+-- PostgreSQL inlines the function, as it does text_bytes() of a task, because it is STABLE, as
+-- pg_column_size() is.
 CREATE OR REPLACE FUNCTION text_bytes(meeting meetings) RETURNS integer
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT coalesce(octet_length(meeting.agenda), 0)
          + coalesce(octet_length(meeting.notes), 0)

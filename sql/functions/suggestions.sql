@@ -1,5 +1,12 @@
 -- Suggestions of the AI.
 
+-- Return the bytes of the long values of a suggestion, which limit the length of a page.
+CREATE OR REPLACE FUNCTION text_bytes(suggestion suggestions) RETURNS integer
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT octet_length(suggestion.body)
+$$;
+
 -- A suggestion, as lists and events show it.
 CREATE OR REPLACE FUNCTION suggestion_json(suggestion suggestions) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE

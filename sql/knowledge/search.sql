@@ -52,28 +52,19 @@ WITH query AS MATERIALIZED (
       FROM newest
      ORDER BY rank DESC, id DESC
      LIMIT %(limit)s::integer + 1
-), page AS MATERIALIZED (
+), page AS (
     SELECT best.rank, entry AS entry, entry.id
       FROM best
       JOIN knowledge AS entry
         ON entry.workspace_id = %(workspace_id)s::uuid AND entry.id = best.id
-), page_end AS (
-    SELECT last_row(
-               array_agg(bytes ORDER BY rank DESC, id DESC), sum(bytes), %(limit)s::integer
-           ) AS number
-      FROM (
-           SELECT rank, id, octet_length((entry).content) + pg_column_size((entry).tags) AS bytes
-             FROM page
-           ) AS sizes
 )
 SELECT json_list(
-           array_agg(knowledge_json(match.entry) ORDER BY match.rank DESC, match.id DESC)
+           ARRAY(SELECT knowledge_json(entry) FROM page ORDER BY rank DESC, id DESC LIMIT length)
        ) AS data,
        (
-           array_agg(
-               keyed_cursor(match.rank, match.id) ORDER BY match.rank DESC, match.id DESC
-           )
-       )[(SELECT number FROM page_end)] AS next_cursor
-  FROM (
-       SELECT * FROM page ORDER BY rank DESC, id DESC LIMIT (SELECT number FROM page_end)
-       ) AS match;
+           ARRAY(SELECT keyed_cursor(rank, id) FROM page ORDER BY rank DESC, id DESC)
+       )[length] AS next_cursor
+  FROM page_length(
+           ARRAY(SELECT text_bytes(entry) FROM page ORDER BY rank DESC, id DESC),
+           %(limit)s::integer
+       ) AS length;

@@ -1,5 +1,5 @@
 -- One page of the caller's mail in the active workspace, latest first.
-WITH page AS MATERIALIZED (
+WITH page AS (
     SELECT item.*
       FROM mail AS item
      WHERE item.workspace_id = %(workspace_id)s::uuid
@@ -10,24 +10,23 @@ WITH page AS MATERIALIZED (
            )
      ORDER BY item.received_at DESC, item.id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(
-               array_agg(bytes ORDER BY received_at DESC, id DESC), sum(bytes), %(limit)s::integer
-           ) AS number
-      FROM (
-           SELECT received_at, id, octet_length(snippet) + pg_column_size(recipients) AS bytes
-             FROM page
-           ) AS sizes
 )
 SELECT json_list(
-           array_agg(mail_json(ROW(item.*)::mail) ORDER BY item.received_at DESC, item.id DESC)
+           ARRAY(
+               SELECT mail_json(ROW(page.*)::mail)
+                 FROM page
+                ORDER BY received_at DESC, id DESC
+                LIMIT length
+           )
        ) AS data,
        (
-           array_agg(
-               keyed_cursor(to_millis(item.received_at), item.id)
-               ORDER BY item.received_at DESC, item.id DESC
+           ARRAY(
+               SELECT keyed_cursor(to_millis(received_at), id)
+                 FROM page
+                ORDER BY received_at DESC, id DESC
            )
-       )[(SELECT number FROM page_end)] AS next_cursor
-  FROM (
-       SELECT * FROM page ORDER BY received_at DESC, id DESC LIMIT (SELECT number FROM page_end)
-       ) AS item;
+       )[length] AS next_cursor
+  FROM page_length(
+           ARRAY(SELECT text_bytes(ROW(page.*)::mail) FROM page ORDER BY received_at DESC, id DESC),
+           %(limit)s::integer
+       ) AS length;

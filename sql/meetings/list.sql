@@ -1,6 +1,6 @@
 -- One page of the meetings in one or all of the caller's workspaces, latest start first.
 -- PostgreSQL reads at most one page of each workspace from its index, and sorts only these pages.
-WITH page AS MATERIALIZED (
+WITH page AS (
     SELECT meeting.*
       FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
      CROSS JOIN LATERAL (
@@ -24,25 +24,28 @@ WITH page AS MATERIALIZED (
         OR member.workspace_id = %(only_workspace_id)s::uuid
      ORDER BY meeting.start_time DESC, meeting.id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(
-               array_agg(bytes ORDER BY start_time DESC, id DESC), sum(bytes), %(limit)s::integer
-           ) AS number
-      FROM (SELECT start_time, id, text_bytes(ROW(page.*)::meetings) AS bytes FROM page) AS sizes
 )
 SELECT json_list(
-           array_agg(
-               meeting_json(ROW(meeting.*)::meetings)
-               ORDER BY meeting.start_time DESC, meeting.id DESC
+           ARRAY(
+               SELECT meeting_json(ROW(page.*)::meetings)
+                 FROM page
+                ORDER BY start_time DESC, id DESC
+                LIMIT length
            )
        ) AS data,
        (
-           array_agg(
-               keyed_cursor(to_millis(meeting.start_time), meeting.id)
-               ORDER BY meeting.start_time DESC, meeting.id DESC
+           ARRAY(
+               SELECT keyed_cursor(to_millis(start_time), id)
+                 FROM page
+                ORDER BY start_time DESC, id DESC
            )
-       )[(SELECT number FROM page_end)] AS next_cursor,
+       )[length] AS next_cursor,
        in_order(%(starts_from)s::text, %(starts_before)s::text, %(workspace_id)s::uuid) AS in_order
-  FROM (
-       SELECT * FROM page ORDER BY start_time DESC, id DESC LIMIT (SELECT number FROM page_end)
-       ) AS meeting;
+  FROM page_length(
+           ARRAY(
+               SELECT text_bytes(ROW(page.*)::meetings)
+                 FROM page
+                ORDER BY start_time DESC, id DESC
+           ),
+           %(limit)s::integer
+       ) AS length;

@@ -1,7 +1,7 @@
 -- One page of the tasks of the active workspace that pass the filters, newest first.
 -- PostgreSQL plans this statement for its values, and so chooses the index that suits these
 -- filters.
-WITH page AS MATERIALIZED (
+WITH page AS (
     SELECT task.*
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
@@ -37,16 +37,16 @@ WITH page AS MATERIALIZED (
      -- provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
-SELECT json_list(array_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC)) AS data,
-       id_cursor(
-           (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
-       ) AS next_cursor,
+SELECT json_list(
+           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)
+       ) AS data,
+       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor,
        in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
        in_order(
            %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
        ) AS completed_in_order
-  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS task;
+  FROM page_length(
+           ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY id DESC),
+           %(limit)s::integer
+       ) AS length;

@@ -85,41 +85,37 @@ WITH completed AS MATERIALIZED (
      WHERE %(completed_after)s::text IS NULL
        AND %(completed_before)s::text IS NULL
        AND (SELECT count(*) FROM completed) <= %(limit)s::integer
-), page AS MATERIALIZED (
+), page AS (
     SELECT * FROM completed
      UNION ALL
     SELECT * FROM open
      ORDER BY completed_at DESC NULLS LAST, id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(
-               array_agg(bytes ORDER BY completed_at DESC NULLS LAST, id DESC),
-               sum(bytes),
-               %(limit)s::integer
-           ) AS number
-      FROM (SELECT completed_at, id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
 SELECT json_list(
-           array_agg(
-               task_json(ROW(task.*)::tasks)
-               ORDER BY task.completed_at DESC NULLS LAST, task.id DESC
+           ARRAY(
+               SELECT task_json(ROW(page.*)::tasks)
+                 FROM page
+                ORDER BY completed_at DESC NULLS LAST, id DESC
+                LIMIT length
            )
        ) AS data,
        (
-           array_agg(
-               keyed_cursor(
-                   to_millis(coalesce(task.completed_at, '1899-01-01T00:00:00Z')), task.id
-               )
-               ORDER BY task.completed_at DESC NULLS LAST, task.id DESC
+           ARRAY(
+               SELECT keyed_cursor(to_millis(coalesce(completed_at, '1899-01-01T00:00:00Z')), id)
+                 FROM page
+                ORDER BY completed_at DESC NULLS LAST, id DESC
            )
-       )[(SELECT number FROM page_end)] AS next_cursor,
+       )[length] AS next_cursor,
        in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
        in_order(
            %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
        ) AS completed_in_order
-  FROM (
-       SELECT *
-         FROM page
-        ORDER BY completed_at DESC NULLS LAST, id DESC
-        LIMIT (SELECT number FROM page_end)
-       ) AS task;
+  FROM page_length(
+           ARRAY(
+               SELECT text_bytes(ROW(page.*)::tasks)
+                 FROM page
+                ORDER BY completed_at DESC NULLS LAST, id DESC
+           ),
+           %(limit)s::integer
+       ) AS length;

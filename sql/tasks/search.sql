@@ -61,26 +61,24 @@ WITH searched AS MATERIALIZED (
             OR (completed, id) < (from_millis(%(after)s::bigint), %(after_id)s::uuid))
      ORDER BY number
      LIMIT %(limit)s::integer + 1
-), page AS MATERIALIZED (
+), page AS (
     SELECT best.*, task AS task
       FROM best
       JOIN tasks AS task
         ON task.workspace_id = %(workspace_id)s::uuid AND task.id = best.id
-), page_end AS (
-    SELECT last_row(array_agg(bytes ORDER BY number), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT number, text_bytes(task) AS bytes FROM page) AS sizes
 )
-SELECT json_list(array_agg(task_json(match.task) ORDER BY match.number)) AS data,
+SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT length)) AS data,
        coalesce(
            (
-               array_agg(
-                   CASE
-                       WHEN match.moment IS NULL THEN id_cursor(match.id)
-                       ELSE keyed_cursor(to_millis(match.moment), match.id)
-                   END
-                   ORDER BY match.number
+               ARRAY(
+                   SELECT CASE
+                              WHEN moment IS NULL THEN id_cursor(id)
+                              ELSE keyed_cursor(to_millis(moment), id)
+                          END
+                     FROM page
+                    ORDER BY number
                )
-           )[(SELECT number FROM page_end)],
+           )[length],
            (
                SELECT id_cursor(id)
                  FROM searched
@@ -93,4 +91,6 @@ SELECT json_list(array_agg(task_json(match.task) ORDER BY match.number)) AS data
        in_order(
            %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
        ) AS completed_in_order
-  FROM (SELECT * FROM page ORDER BY number LIMIT (SELECT number FROM page_end)) AS match;
+  FROM page_length(
+           ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s::integer
+       ) AS length;

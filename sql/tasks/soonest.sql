@@ -84,31 +84,28 @@ WITH wanted AS (
      WHERE %(due_after)s::text IS NULL
        AND %(due_before)s::text IS NULL
        AND (SELECT count(*) FROM dated) <= %(limit)s::integer
-), page AS MATERIALIZED (
+), page AS (
     SELECT * FROM dated
      UNION ALL
     SELECT * FROM undated
      ORDER BY due_date, id
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(
-               array_agg(bytes ORDER BY due_date, id), sum(bytes), %(limit)s::integer
-           ) AS number
-      FROM (SELECT due_date, id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
 SELECT json_list(
-           array_agg(task_json(ROW(task.*)::tasks) ORDER BY task.due_date, task.id)
+           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY due_date, id LIMIT length)
        ) AS data,
        (
-           array_agg(
-               keyed_cursor(
-                   to_millis(coalesce(task.due_date, '9999-01-01T00:00:00Z')), task.id
-               )
-               ORDER BY task.due_date, task.id
+           ARRAY(
+               SELECT keyed_cursor(to_millis(coalesce(due_date, '9999-01-01T00:00:00Z')), id)
+                 FROM page
+                ORDER BY due_date, id
            )
-       )[(SELECT number FROM page_end)] AS next_cursor,
+       )[length] AS next_cursor,
        in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
        in_order(
            %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
        ) AS completed_in_order
-  FROM (SELECT * FROM page ORDER BY due_date, id LIMIT (SELECT number FROM page_end)) AS task;
+  FROM page_length(
+           ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY due_date, id),
+           %(limit)s::integer
+       ) AS length;

@@ -19,7 +19,8 @@ def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
         insert_into(paged.table, **{column: value})
     response = paged.get(alice, limit=paged.maximum)
     page = response.get_json()
-    hint = f"does page_end in {view_of(paged).files} count {column}?"
+    files = view_of(paged).files
+    hint = f"does text_bytes of {paged.table}, or page_length in {files}, count {column}?"
     assert page["nextCursor"], hint
     assert len(response.data) <= MAX_BODY_BYTES, hint
     assert paged.ids(alice, limit=paged.maximum) == paged.ordered(connection)
@@ -65,5 +66,5 @@ def test_rows_of_exactly_the_maximum_size_are_one_page_and_one_more_byte_makes_t
 
 
 def test_a_page_has_at_least_one_row(connection):
-    last = connection.execute("SELECT last_row(ARRAY[2000000, 1], 2000001, 50) AS number")
-    assert last.fetchone()["number"] == 1
+    page = connection.execute("SELECT page_length(ARRAY[2000000, 1], 50) AS rows").fetchone()
+    assert page["rows"] == 1

@@ -65,21 +65,19 @@ CREATE TABLE tags (
 );
 """
 LIST = """-- One page of the tags of the active workspace, newest first.
-WITH page AS MATERIALIZED (
+WITH page AS (
     SELECT tag.id, tag.name, tag.kind, tag.day
       FROM tags AS tag
      WHERE tag.workspace_id = %(workspace_id)s::uuid
        AND tag.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY tag.id DESC
      LIMIT %(limit)s::integer + 1
-), page_end AS (
-    SELECT last_row(array_agg(0 ORDER BY id DESC), 0, %(limit)s::integer) AS number FROM page
 )
-SELECT json_list(array_agg(row_to_json(tag) ORDER BY tag.id DESC)) AS data,
-       id_cursor(
-           (array_agg(tag.id ORDER BY tag.id DESC))[(SELECT number FROM page_end)]
-       ) AS next_cursor
-  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS tag;
+SELECT json_list(
+           ARRAY(SELECT row_to_json(page) FROM page ORDER BY id DESC LIMIT length)
+       ) AS data,
+       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
+  FROM page_length(ARRAY(SELECT 0 FROM page), %(limit)s::integer) AS length;
 """
 VIEW = '''"""Tags."""
 
