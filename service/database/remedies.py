@@ -70,7 +70,9 @@ REMEDIES = {
     "57P03": "wait until PostgreSQL has started",
 }
 # If a connection fails, libpq reports only a text and no SQLSTATE. If DATABASE_URL names several
-# servers, the text contains the errors of all servers. These patterns tell the errors apart.
+# servers, the text contains the errors of all servers. These patterns tell the errors apart. They
+# are English: if the server's lc_messages names another language, there is no remedy, because only
+# a superuser may change it for a session.
 TEXTS = {
     "standby": r"session is read-only|in hot standby mode",
     "limit": r"too many connections for (role|database)",

@@ -111,19 +111,18 @@ def checksum(name: str) -> str:
 
 
 @cache
+def catalogue() -> dict[str, Any]:
+    """Return what a migrated database has: sequences, functions, and tables with their parts.
+
+    A test writes this file anew when it differs from the catalogue of PostgreSQL.
+    """
+    found: dict[str, Any] = json.loads(SQL.joinpath("catalogue.json").read_text(encoding="utf-8"))
+    return found
+
+
 def schema_objects() -> dict[str, list[str]]:
     """Name the tables, sequences and functions of the schema, for status/unusable."""
-
-    def created(folder: str, kind: bytes) -> list[str]:
-        files = [STATEMENTS[name].source for name in STATEMENTS if name.startswith(folder)]
-        names = re.findall(rb"(?m)^CREATE %s (\w+)" % kind, b"".join(files))
-        return sorted({name.decode() for name in names})
-
-    return {
-        "tables": ["schema_migrations", *created("schema/", rb"(?:UNLOGGED )?TABLE")],
-        "sequences": created("schema/", b"SEQUENCE"),
-        "functions": created("functions/", b"OR REPLACE FUNCTION"),
-    }
+    return {kind: [*catalogue()[kind]] for kind in ("tables", "sequences", "functions")}
 
 
 class UnusableObject(NamedTuple):
