@@ -53,7 +53,7 @@ def run(tmp_path):
 
 
 def test_a_test_runs_every_code_block_of_the_testkit_pages():
-    assert set(FILES) == {"test_excerpt.py", "first.test.mjs", "playwright.config.mjs"}
+    assert set(FILES) == {"test_excerpt.py", "first.test.mjs"}
     assert set(RUN) == {"install", "actions"}
     # The last block is the line of the double, which another test compares with the printed line.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
@@ -77,7 +77,7 @@ def test_the_example_for_unittest_passes(run):
 @pytest.mark.proof
 def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
     """Playwright starts a command with a shell, waits for the URL, and kills the process group."""
-    config = FILES["playwright.config.mjs"]
+    config = (EXAMPLES / "playwright.config.mjs").read_text()
     # All tests share one double, so only one Playwright worker may run.
     assert "  workers: 1,\n" in config
     command = re.search('command: "(.*)"', config)[1].replace("8124", str(free_port()))
