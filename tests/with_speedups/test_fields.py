@@ -209,6 +209,12 @@ def test_the_faster_loader_loads_each_resource_of_the_service():
     assert all(map(is_plain, resources))
 
 
+@pytest.mark.nodatabase
+def test_the_faster_loader_leaves_a_schema_of_lists_to_marshmallow():
+    assert is_plain(Probe())
+    assert not is_plain(Probe(many=True))
+
+
 @pytest.mark.parametrize("faster", [False, True])
 def test_a_decorator_above_or_below_the_operation_runs_with_and_without_speedups(
     settings, start, faster
