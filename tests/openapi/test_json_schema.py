@@ -5,9 +5,9 @@ import builtins
 import pytest
 from support.openapi_check import document, resolve, violations
 
-from service.api.meetings import Meeting
 from service.openapi.json_schema import with_defaults
-from service.values.schemas import RESERVED
+from service.values import types
+from service.values.schemas import RESERVED, Resource
 
 pytestmark = pytest.mark.nodatabase
 
@@ -190,11 +190,15 @@ def test_no_component_has_the_name_of_a_builtin_of_python_or_javascript():
     assert not taken, f"rename the schemas in service/api: {taken}"
 
 
+class Plan(Resource):
+    name = types.Text(20, required=True)
+    kind = types.OneOf("short", "long", load_default="short")
+    tags = types.StringList(types.Text(20), 5, load_default=list)
+    notes = types.Text(20, load_default=None)
+    id = types.Id(dump_only=True)
+
+
 def test_an_example_has_the_default_or_null_of_each_field_that_its_file_leaves_out():
-    assert with_defaults({"title": "Plan", "notes": "Tea"}, Meeting) == {
-        "title": "Plan",
-        "platform": None,
-        "attendees": [],
-        "agenda": None,
-        "notes": "Tea",
-    }
+    given = {"name": "Tea", "tags": ["hot"]}
+    assert with_defaults(given, Plan) == {**given, "kind": "short", "notes": None}
+    assert with_defaults({"name": "Tea"}, Plan)["tags"] == []
