@@ -15,6 +15,7 @@ from support.statements import (
     generic_plan,
 )
 
+from service.api.tasks import filters_of
 from service.database.statements import STATEMENTS
 
 HERE = "tests/test_indexes.py"
@@ -136,7 +137,7 @@ def plans(connection, workspace, user):
     filters = {"status": ["done"], "priority": ["low"], "project_id": "1", "assignee": "me"}
     for name, value in {**filters, "parent_id": user, "unassigned": "none"}.items():
         values = {**dict.fromkeys(STATEMENTS["tasks/filter"].parameters), **caller}
-        values["assignee" if name == "unassigned" else name] = value
+        values["filters"] = filters_of({"assignee" if name == "unassigned" else name: value})
         explain = b"EXPLAIN (FORMAT json) " + STATEMENTS["tasks/filter"].source
         (tree,) = cursor.execute(explain, values).fetchone()["QUERY PLAN"]
         yield f"tasks/filter?{name}", flattened(tree)

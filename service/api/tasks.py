@@ -150,12 +150,18 @@ class FilteredPage(NamedTuple):
 
     data: bytes
     next_cursor: str | None
-    # False if the bounds of due dates, or those of completion, are in the wrong order.
-    due_in_order: bool
-    completed_in_order: bool
+    # "due" or "completed" if the two bounds of these times are in the wrong order; otherwise null.
+    wrong_bounds: str | None
 
 
-FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
+# The function matches() of sql/functions/tasks.sql has each of these filters.
+FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys() - {"q", "sort"}
+
+
+def filters_of(query: Values) -> str:
+    """Return the filters of a query as the JSON that matches() takes; absent ones are left out."""
+    given = {name: query[name] for name in FILTERS if query.get(name)}
+    return to_json({k: ",".join(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 @tasks.get("/tasks")
@@ -170,20 +176,19 @@ def list_tasks(query: Values) -> Response:
     continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
     ``q`` and ``sort``, all pages together search only the newest 10 000 tasks.
     """
-    if not any(map(query.get, FILTERS)):
-        return reply_page(db.row(Page, "tasks/list", **query))
+    values = {**query, "filters": filters_of(query)}
     if query["q"]:
-        page = db.row_planned_for_values(FilteredPage, "tasks/search", **query)
+        page = db.row_planned_for_values(FilteredPage, "tasks/search", **values)
     elif query["sort"] == "dueDate":
-        page = db.row_planned_for_values(FilteredPage, "tasks/soonest", **query)
+        page = db.row_planned_for_values(FilteredPage, "tasks/soonest", **values)
     elif query["sort"]:
-        page = db.row_planned_for_values(FilteredPage, "tasks/latest", **query)
+        page = db.row_planned_for_values(FilteredPage, "tasks/latest", **values)
+    elif any(map(query.get, FILTERS)):
+        page = db.row_planned_for_values(FilteredPage, "tasks/filter", **values)
     else:
-        page = db.row_planned_for_values(FilteredPage, "tasks/filter", **query)
-    if not page.due_in_order:
-        raise invalid_field("dueAfter", "due_bounds")
-    if not page.completed_in_order:
-        raise invalid_field("completedAfter", "completed_bounds")
+        return reply_page(db.row(Page, "tasks/list", **query))
+    if page.wrong_bounds:
+        raise invalid_field(f"{page.wrong_bounds}After", f"{page.wrong_bounds}_bounds")
     return reply_page(Page(page.data, page.next_cursor))
 
 

@@ -1,7 +1,65 @@
 -- Tasks: filters, the rules for parents and assignees, and their JSON.
 
--- Return whether a task matches the filters of a list. A filter of NULL matches every task.
--- PostgreSQL inlines this function and is_any(), and plans for the values of the filters.
+-- Return whether a task matches the filters of a list. An absent filter matches every task.
+-- PostgreSQL inlines this function and is_any(), and plans for the values of the filters, so each
+-- of them can use an index. Therefore the function contains every filter of tasks, one condition
+-- each; a list may leave out those that its order contains.
+CREATE OR REPLACE FUNCTION matches(task tasks, filters jsonb, user_id uuid, workspace_id uuid)
+RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+    SELECT is_any(task.status, string_to_array(filters ->> 'status', ','))
+       AND is_any(task.priority, string_to_array(filters ->> 'priority', ','))
+       AND CASE filters ->> 'assignee'
+               WHEN 'none' THEN task.assignee_id IS NULL
+               WHEN 'me' THEN task.assignee_id = user_id
+               ELSE filters ->> 'assignee' IS NULL
+                    OR task.assignee_id = (filters ->> 'assignee')::uuid
+           END
+       AND (filters ->> 'project_id' IS NULL OR task.project_id = filters ->> 'project_id')
+       AND CASE filters ->> 'parent_id'
+               WHEN 'none' THEN task.parent_id IS NULL
+               ELSE filters ->> 'parent_id' IS NULL
+                    OR task.parent_id = (filters ->> 'parent_id')::uuid
+           END
+       -- In the index the status precedes the date, so the condition names every status.
+       AND (NOT filters ?| '{due_after,due_before}'
+            OR task.status IN ('todo', 'in_progress', 'done')
+               AND task.due_date >= coalesce(
+                       time_bound(filters ->> 'due_after', workspace_id), '-infinity'
+                   )
+               AND task.due_date < coalesce(
+                       time_bound(filters ->> 'due_before', workspace_id), 'infinity'
+                   ))
+       -- Only a task with the status done has a time of completion.
+       AND (NOT filters ?| '{completed_after,completed_before}'
+            OR is_any('done', string_to_array(filters ->> 'status', ','))
+               AND task.status = 'done'
+               AND task.completed_at >= coalesce(
+                       time_bound(filters ->> 'completed_after', workspace_id), '-infinity'
+                   )
+               AND task.completed_at < coalesce(
+                       time_bound(filters ->> 'completed_before', workspace_id), 'infinity'
+                   ))
+$$;
+
+-- Return the times whose two bounds are in the wrong order: 'due', 'completed' or NULL.
+CREATE OR REPLACE FUNCTION wrong_bounds(filters jsonb, workspace_id uuid) RETURNS text
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE
+               WHEN NOT in_order(filters ->> 'due_after', filters ->> 'due_before', workspace_id)
+               THEN 'due'
+               WHEN NOT in_order(
+                            filters ->> 'completed_after',
+                            filters ->> 'completed_before',
+                            workspace_id
+                        )
+               THEN 'completed'
+           END
+$$;
+
+-- Release 1.1.0 calls this.
 CREATE OR REPLACE FUNCTION matches(
     task tasks,
     priorities text[],

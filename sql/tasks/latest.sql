@@ -7,23 +7,26 @@ WITH completed AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND is_any('done', %(status)s::text[])
+       AND is_any('done', string_to_array(%(filters)s::jsonb ->> 'status', ','))
        AND task.status = 'done'
        AND task.completed_at IS NOT NULL
        AND task.completed_at >= coalesce(
-               time_bound(%(completed_after)s::text, %(workspace_id)s::uuid), '-infinity'
+               time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s::uuid),
+               '-infinity'
            )
        -- One condition for the bound and the cursor: with two, PostgreSQL could begin at the bound
        -- and read all tasks before the cursor.
        AND (task.completed_at, task.id) < (
                least(
                    from_millis(%(after)s::bigint),
-                   time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
+                   time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s::uuid),
                    'infinity'
                ),
                CASE
                    WHEN from_millis(%(after)s::bigint) < coalesce(
-                            time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
+                            time_bound(
+                                %(filters)s::jsonb ->> 'completed_before', %(workspace_id)s::uuid
+                            ),
                             'infinity'
                         )
                    THEN %(after_id)s::uuid
@@ -32,24 +35,17 @@ WITH completed AS MATERIALIZED (
            )
        AND matches(
                task,
-               %(priority)s::text[],
-               %(assignee)s::text,
+               %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
                %(user_id)s::uuid,
-               %(project_id)s::text,
-               %(parent_id)s::text
+               %(workspace_id)s::uuid
            )
-       AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
-            OR task.due_date >= coalesce(
-                   time_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
-               )
-               AND task.due_date < coalesce(
-                       time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
-                   ))
      ORDER BY task.completed_at DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
 ), wanted AS (
     SELECT status
-      FROM unnest(coalesce(%(status)s::text[], '{todo,in_progress}')) AS status
+      FROM unnest(
+               coalesce(string_to_array(%(filters)s::jsonb ->> 'status', ','), '{todo,in_progress}')
+           ) AS status
      WHERE status <> 'done'
 ), open AS MATERIALIZED (
     SELECT task.*
@@ -66,24 +62,14 @@ WITH completed AS MATERIALIZED (
                   END
               AND matches(
                       task,
-                      %(priority)s::text[],
-                      %(assignee)s::text,
+                      %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
                       %(user_id)s::uuid,
-                      %(project_id)s::text,
-                      %(parent_id)s::text
+                      %(workspace_id)s::uuid
                   )
-              AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
-                   OR task.due_date >= coalesce(
-                          time_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
-                      )
-                      AND task.due_date < coalesce(
-                              time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
-                          ))
             ORDER BY task.id DESC
             LIMIT %(limit)s::integer + 1
            ) AS task
-     WHERE %(completed_after)s::text IS NULL
-       AND %(completed_before)s::text IS NULL
+     WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before}'
        AND (SELECT count(*) FROM completed) <= %(limit)s::integer
 ), page AS (
     SELECT * FROM completed
@@ -107,10 +93,7 @@ SELECT json_list(
                 ORDER BY completed_at DESC NULLS LAST, id DESC
            )
        )[length] AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
-       in_order(
-           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
-       ) AS completed_in_order
+       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::tasks)

@@ -20,33 +20,9 @@ WITH searched AS MATERIALIZED (
        AND (%(after_id)s::uuid IS NULL
             OR %(sort)s::text IS NOT NULL
             OR task.id < %(after_id)s::uuid)
-       AND is_any(task.status, %(status)s::text[])
-       AND matches(
-               task,
-               %(priority)s::text[],
-               %(assignee)s::text,
-               %(user_id)s::uuid,
-               %(project_id)s::text,
-               %(parent_id)s::text
-           )
-       AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
-            OR task.status IN ('todo', 'in_progress', 'done')
-               AND task.due_date >= coalesce(
-                       time_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
-                   )
-               AND task.due_date < coalesce(
-                       time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
-                   ))
-       AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
-            OR is_any('done', %(status)s::text[])
-               AND task.status = 'done'
-               AND task.completed_at >= coalesce(
-                       time_bound(%(completed_after)s::text, %(workspace_id)s::uuid), '-infinity'
-                   )
-               AND task.completed_at < coalesce(
-                       time_bound(%(completed_before)s::text, %(workspace_id)s::uuid), 'infinity'
-                   ))
-     ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
+       AND matches(task, %(filters)s::jsonb, %(user_id)s::uuid, %(workspace_id)s::uuid)
+     ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
+              task.id DESC
      LIMIT 10000
 ), best AS MATERIALIZED (
     SELECT id,
@@ -87,10 +63,7 @@ SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT le
                OFFSET 9999
            )
        ) AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
-       in_order(
-           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
-       ) AS completed_in_order
+       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
   FROM page_length(
            ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s::integer
        ) AS length;

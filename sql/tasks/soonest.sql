@@ -1,12 +1,15 @@
 -- One page of the tasks of the active workspace that pass the filters, soonest due date first.
 -- PostgreSQL reads at most one page of each status from an index, and sorts only these pages. Tasks
 -- without a date come last; in cursors, 9999 is their date.
+-- The bounds of due dates are not left to matches(): the cursor and the bound are one condition,
+-- because with two PostgreSQL could begin at the bound and read all tasks before the cursor.
 WITH wanted AS (
-    -- Only a task with the status done has a time of completion.
     SELECT status
-      FROM unnest(coalesce(%(status)s::text[], '{todo,in_progress,done}')) AS status
-     WHERE status = 'done'
-        OR %(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
+      FROM unnest(
+               coalesce(
+                   string_to_array(%(filters)s::jsonb ->> 'status', ','), '{todo,in_progress,done}'
+               )
+           ) AS status
 ), dated AS MATERIALIZED (
     SELECT task.*
       FROM wanted
@@ -18,30 +21,20 @@ WITH wanted AS (
               AND (task.due_date, task.id) > (
                       greatest(
                           from_millis(%(after)s::bigint),
-                          time_bound(%(due_after)s::text, %(workspace_id)s::uuid),
+                          time_bound(%(filters)s::jsonb ->> 'due_after', %(workspace_id)s::uuid),
                           '-infinity'
                       ),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
               AND task.due_date < coalesce(
-                      time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                      time_bound(%(filters)s::jsonb ->> 'due_before', %(workspace_id)s::uuid),
+                      'infinity'
                   )
-              AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
-                   OR task.completed_at >= coalesce(
-                          time_bound(%(completed_after)s::text, %(workspace_id)s::uuid),
-                          '-infinity'
-                      )
-                      AND task.completed_at < coalesce(
-                              time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
-                              'infinity'
-                          ))
               AND matches(
                       task,
-                      %(priority)s::text[],
-                      %(assignee)s::text,
+                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
                       %(user_id)s::uuid,
-                      %(project_id)s::text,
-                      %(parent_id)s::text
+                      %(workspace_id)s::uuid
                   )
             ORDER BY task.due_date, task.id
             LIMIT %(limit)s::integer + 1
@@ -61,28 +54,16 @@ WITH wanted AS (
                       WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE '00000000-0000-0000-0000-000000000000'
                   END
-              AND (%(completed_after)s::text IS NULL AND %(completed_before)s::text IS NULL
-                   OR task.completed_at >= coalesce(
-                          time_bound(%(completed_after)s::text, %(workspace_id)s::uuid),
-                          '-infinity'
-                      )
-                      AND task.completed_at < coalesce(
-                              time_bound(%(completed_before)s::text, %(workspace_id)s::uuid),
-                              'infinity'
-                          ))
               AND matches(
                       task,
-                      %(priority)s::text[],
-                      %(assignee)s::text,
+                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
                       %(user_id)s::uuid,
-                      %(project_id)s::text,
-                      %(parent_id)s::text
+                      %(workspace_id)s::uuid
                   )
             ORDER BY task.id
             LIMIT %(limit)s::integer + 1
            ) AS task
-     WHERE %(due_after)s::text IS NULL
-       AND %(due_before)s::text IS NULL
+     WHERE NOT %(filters)s::jsonb ?| '{due_after,due_before}'
        AND (SELECT count(*) FROM dated) <= %(limit)s::integer
 ), page AS (
     SELECT * FROM dated
@@ -101,10 +82,7 @@ SELECT json_list(
                 ORDER BY due_date, id
            )
        )[length] AS next_cursor,
-       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS due_in_order,
-       in_order(
-           %(completed_after)s::text, %(completed_before)s::text, %(workspace_id)s::uuid
-       ) AS completed_in_order
+       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY due_date, id),
            %(limit)s::integer

@@ -8,6 +8,7 @@ import pytest
 from support.http import ids, read_all
 from support.statements import configure, flattened
 
+from service.api.tasks import filters_of
 from service.database.statements import STATEMENTS
 
 MS = timedelta(milliseconds=1)
@@ -218,6 +219,7 @@ BOUNDS = [
 def rows_read(connection, name, values):
     """Run ``sql/<name>.sql`` with these values; return how many rows of tasks its scans read."""
     values = {**dict.fromkeys(STATEMENTS[name].parameters), "limit": 20, **values}
+    values["filters"] = filters_of(values)
     cursor = psycopg.ClientCursor(connection, row_factory=connection.row_factory)
     explain = b"EXPLAIN (ANALYZE, TIMING off, FORMAT json) " + STATEMENTS[name].source
     (tree,) = cursor.execute(explain, values).fetchone()["QUERY PLAN"]
