@@ -171,9 +171,9 @@ def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the
     empty, later, monkeypatch, capsys
 ):
     """For example, the reader is a backup, which keeps its locks until it has read all tables."""
+    assert apply(empty) == FILES
     for name, value in (("LOCK_TIMEOUT", "300ms"), ("PAUSE", 0.1), ("WATCH_INTERVAL", 0.1)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
-    assert apply(empty) == FILES
     upgrade(monkeypatch, later)
     with psycopg.connect(empty, autocommit=True) as other:
         # This timeout, which the database sets for each connection, must not cancel the migration.
