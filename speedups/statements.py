@@ -52,6 +52,8 @@ class Connection(statements.Connection):
     _named: set[bytes] = set()
 
     def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
+        if STATEMENTS[name].is_planned_for_values:
+            return super().rows(kind, name, **values)
         rows, number = self._run(name, values)
         return rows.load_rows(0, number, kind._make)
 

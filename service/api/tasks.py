@@ -178,13 +178,13 @@ def list_tasks(query: Values) -> Response:
     """
     values = {**query, "filters": filters_of(query)}
     if query["q"]:
-        page = db.row_planned_for_values(FilteredPage, "tasks/search", **values)
+        page = db.row(FilteredPage, "tasks/search", **values)
     elif query["sort"] == "dueDate":
-        page = db.row_planned_for_values(FilteredPage, "tasks/soonest", **values)
+        page = db.row(FilteredPage, "tasks/soonest", **values)
     elif query["sort"]:
-        page = db.row_planned_for_values(FilteredPage, "tasks/latest", **values)
+        page = db.row(FilteredPage, "tasks/latest", **values)
     elif any(map(query.get, FILTERS)):
-        page = db.row_planned_for_values(FilteredPage, "tasks/filter", **values)
+        page = db.row(FilteredPage, "tasks/filter", **values)
     else:
         return reply_page(db.row(Page, "tasks/list", **query))
     if page.wrong_bounds:

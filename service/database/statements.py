@@ -56,6 +56,8 @@ class Statement:
 
     def __init__(self, source: bytes) -> None:
         self.source = source
+        # Such a statement says so in its first lines.
+        self.is_planned_for_values = b"plans this statement for its values" in source
         self.parameters = list(dict.fromkeys(match.decode() for match in PARAMETER.findall(source)))
         numbers = {name.encode(): number for number, name in enumerate(self.parameters, 1)}
         self.text = PARAMETER.sub(lambda match: b"$%d" % numbers[match[1]], source).replace(
@@ -182,6 +184,8 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
         """Run ``sql/<name>.sql``, and return all its rows."""
+        if STATEMENTS[name].is_planned_for_values:
+            return self._rows_planned_for_values(kind, STATEMENTS[name], values)
         cursor = psycopg.RawCursor(self, row_factory=args_row(kind))
         self._execute(cursor, STATEMENTS[name], values)
         return cursor.fetchall()
@@ -202,24 +206,6 @@ class Connection(psycopg.Connection[TupleRow]):
             raise NotFound(singular(name.partition("/")[0]))
         return row
 
-    def row_planned_for_values(self, kind: type[Row], name: str, /, **values: object) -> Row:
-        """Like ``row``, but psycopg interpolates (and escapes) the values into the text.
-
-        PostgreSQL then plans the statement for these values. Planning takes time, but pays off for
-        statements with many optional filters, for which a generic plan would be slow.
-        """
-        cursor = psycopg.ClientCursor(self, row_factory=args_row(kind))
-        text, parameters = STATEMENTS[name].source, {**self.parameters, **values}
-        began = monotonic()
-        try:
-            cursor.execute(text, parameters)
-        except STALE:
-            cursor.execute(text, parameters)
-        finally:
-            self.seconds += monotonic() - began
-        (row,) = cursor
-        return row
-
     @contextmanager
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
@@ -229,6 +215,25 @@ class Connection(psycopg.Connection[TupleRow]):
             yield begun
             ended = monotonic()
         self.seconds += monotonic() - ended
+
+    def _rows_planned_for_values(
+        self, kind: type[Row], statement: Statement, values: dict[str, object]
+    ) -> list[Row]:
+        """Let psycopg interpolate (and escape) the values into the text.
+
+        PostgreSQL then plans the statement for these values. Planning takes time, but pays off for
+        statements with many optional filters, for which a generic plan would be slow.
+        """
+        cursor = psycopg.ClientCursor(self, row_factory=args_row(kind))
+        values = {**self.parameters, **values}
+        began = monotonic()
+        try:
+            cursor.execute(statement.source, values)
+        except STALE:
+            cursor.execute(statement.source, values)
+        finally:
+            self.seconds += monotonic() - began
+        return cursor.fetchall()
 
     def _execute(
         self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
