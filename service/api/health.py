@@ -8,6 +8,7 @@ from flask import Blueprint, Response
 from service.context import current_settings, current_state, db, retried
 from service.database.pool import OldServer, WrongEncoding
 from service.database.statements import (
+    FunctionFile,
     UnusableObject,
     migrations,
     schema_objects,
@@ -30,7 +31,7 @@ TIME_LIMIT = 1.9
 
 class Readiness(NamedTuple):
     body: bytes
-    # The database lacks migrations, or has older functions.
+    # The database lacks migrations.
     pending: bool
 
 
@@ -77,10 +78,11 @@ def check_health() -> Response:
     # Load balancers wait less long than other clients. The time limit includes the wait for a
     # thread.
     current_state().deadline = current_state().arrived + TIME_LIMIT
-    health = None
+    health, older = None, []
     try:
-        values = {"migrations": migrations(), **texts_of_functions()}
-        health = retried(lambda: db.row(Readiness, "health/check", **values))
+        health = retried(lambda: db.row(Readiness, "health/check", migrations=migrations()))
+        if not health.pending:
+            older = db.rows(FunctionFile, "migrate/functions", **texts_of_functions())
     except OldServer:
         raise http_error("old_server", RETRY_AFTER) from None
     except WrongEncoding:
@@ -93,14 +95,14 @@ def check_health() -> Response:
         raise http_error("read_only", RETRY_AFTER) from None
     except psycopg.errors.InsufficientPrivilege:
         raise http_error("no_rights", RETRY_AFTER) from None
-    if health and health.pending:
+    if health and (health.pending or older):
         raise http_error("migrations_pending", RETRY_AFTER)
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if any(item.owner for item in unusable):
         raise http_error("no_rights", RETRY_AFTER)
-    # The command migrate creates these tables; if one is missing, the command of this release has
-    # never run on this database.
-    if any(item.name in ("schema_migrations", "schema_functions") for item in unusable):
+    # The command migrate creates this table; if it is missing, the command has never run on this
+    # database.
+    if any(item.name == "schema_migrations" for item in unusable):
         raise http_error("migrations_pending", RETRY_AFTER)
     if unusable or not health:
         raise http_error("table_missing", RETRY_AFTER)

@@ -35,6 +35,7 @@ from service.database.pool import connect, fault_of_locale
 from service.database.statements import (
     STATEMENTS,
     Connection,
+    FunctionFile,
     checksum,
     function_files,
     migrations,
@@ -146,10 +147,6 @@ def compare(connection: Connection) -> Comparison:
         sorted(applied.keys() - set(known)),
         [name for name in known if name in applied and applied[name] != File(name).sha256],
     )
-
-
-class FunctionFile(NamedTuple):
-    name: str
 
 
 def pending_functions(connection: Connection) -> list[str]:

@@ -93,9 +93,13 @@ def function_files() -> list[str]:
     return [name for name in STATEMENTS if name.startswith("functions/")]
 
 
+class FunctionFile(NamedTuple):
+    name: str
+
+
 @cache
 def texts_of_functions() -> dict[str, object]:
-    """Return the parameters with which a statement finds out which files of functions to apply."""
+    """Return the parameters of migrate/functions, which finds the files of functions to apply."""
     files = function_files()
     sha256s = [checksum(name) for name in files]
     return {"functions": files, "sha256s": sha256s, "release": version()}

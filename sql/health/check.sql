@@ -1,5 +1,5 @@
--- Return whether the database lacks one of these migrations or files of functions; a newer database
--- may have more of them. migrate/functions decides in the same way which files are to be applied.
+-- Return whether the database lacks one of these migrations; a newer database may have more of
+-- them.
 -- The statement fails if every request would fail: if the database is read-only, lacks a table of
 -- the gate, or denies this role the use of these tables. It changes no row.
 WITH missing AS (
@@ -9,17 +9,6 @@ WITH missing AS (
                SELECT
                  FROM schema_migrations AS migration
                 WHERE migration.name = file.name
-           )
-     UNION ALL
-    SELECT
-      FROM unnest(%(functions)s::text[], %(sha256s)s::text[]) AS file (name, sha256)
-     WHERE NOT EXISTS (
-               SELECT
-                 FROM schema_functions AS applied
-                WHERE applied.name = file.name
-                  AND (applied.sha256 = file.sha256
-                       OR string_to_array(applied.release, '.')::integer[]
-                          > string_to_array(%(release)s::text, '.')::integer[])
            )
 ), gate AS (
     INSERT INTO usage AS past (workspace_id, subject)

@@ -73,6 +73,7 @@ def test_healthz_returns_503_until_the_functions_of_this_release_are_applied(oth
         assert_pending(check_other())
         # Release 1.1.0 has no such table.
         connection.execute("DROP TABLE schema_functions")
+        connection.execute("DELETE FROM schema_migrations WHERE name = '0022-functions'")
         assert_pending(check_other())
 
 
@@ -101,7 +102,7 @@ def end_others(connection):
 
 def test_healthz_returns_503_while_a_table_is_missing(other, check_other):
     with psycopg.connect(other, autocommit=True) as connection:
-        for table in set(schema_objects()["tables"]) - {"schema_migrations", "schema_functions"}:
+        for table in set(schema_objects()["tables"]) - {"schema_migrations"}:
             assert check_other().status_code == 200, table
             connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
             message = error_message(check_other(), 503)
