@@ -104,17 +104,19 @@ class World:
             "  FROM webhooks WHERE workspace_id = %s AND id = %s",
             (self.workspace_id, webhook),
         )
-        for state in ("waiting", "delivered", "failed"):
-            self.connection.execute(
-                "SELECT announce(%s::uuid, 'note.created', row_to_json(note))"
-                "  FROM (SELECT new_id() AS id) AS note",
-                (self.workspace_id,),
-            )
-            self.connection.execute(
-                "UPDATE deliveries SET state = %s, attempts = 1"
-                " WHERE workspace_id = %s AND attempts = 0",
-                (state, self.workspace_id),
-            )
+        self.connection.execute(
+            "SELECT announce(%s::uuid, 'note.created', row_to_json(note))"
+            "  FROM (SELECT new_id() AS id FROM generate_series(1, 3)) AS note",
+            (self.workspace_id,),
+        )
+        self.connection.execute(
+            "UPDATE deliveries AS delivery"
+            "   SET state = (ARRAY['waiting', 'delivered', 'failed'])[number], attempts = 1"
+            "  FROM (SELECT id, dense_rank() OVER (ORDER BY event_id) AS number"
+            "          FROM deliveries WHERE workspace_id = %(id)s) AS numbered"
+            " WHERE delivery.workspace_id = %(id)s AND delivery.id = numbered.id",
+            {"id": self.workspace_id},
+        )
         self.connection.execute(
             "INSERT INTO attempts (workspace_id, delivery_id, number, milliseconds, answer)"
             " SELECT workspace_id, id, 1, 1, %s FROM deliveries WHERE workspace_id = %s",
