@@ -60,6 +60,7 @@ def ids_of_new_row(view, connection, world):
     return [webhook, str(delivery["id"])][: len(names)]
 
 
+@pytest.mark.slow
 @by_name(views())
 def test_a_credential_reaches_only_its_workspaces_and_the_header_chooses_one_of_them(
     clients, acme, elsewhere, globex, connection, cast, insert_into, unlimited, view

@@ -271,6 +271,7 @@ def test_a_body_for_a_new_object_with_a_field_that_only_the_service_sets_gets_40
             assert refused == f"{name}: is read-only; the service sets it"
 
 
+@pytest.mark.slow
 @by_name(views_of("PATCH", body=True))
 def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connection, view):
     """The object is sent back as it was created, and after a change of every field.

@@ -71,6 +71,7 @@ def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
         assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None, hint(paged)
 
 
+@pytest.mark.slow
 def test_the_number_of_rows_of_a_page_has_a_default_and_a_maximum(paged, alice, insert_into):
     for _ in range(paged.maximum + 1):
         insert_into(paged.table)

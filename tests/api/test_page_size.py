@@ -9,6 +9,7 @@ from support.resources import LISTS
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "column"), large_fields())
 def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
     alice, connection, insert_into, name, column

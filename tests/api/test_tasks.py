@@ -163,6 +163,7 @@ FILTERED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unlimited")
 def test_lists_in_both_orders_and_searches_have_exactly_the_tasks_that_match_all_filters(
     alice, various

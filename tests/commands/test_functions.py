@@ -123,6 +123,7 @@ def test_if_one_file_fails_no_file_is_applied(other):
     assert run("migrate", other).stdout.split() == [MAIL, TASKS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "applied"), [("9999.0.0", []), (version(), [TASKS]), ("0.9.12", [TASKS])]
 )

@@ -164,6 +164,7 @@ def test_the_csv_of_another_program_is_imported_over_http(
     assert call["assigneeId"] == (cast["bob"] if program == "asana" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", NESTED)
 def test_subtasks_are_imported_over_http(alice, upload, tmp_path, program):
     lines, _ = run_convert(tmp_path, program, NESTED[program])

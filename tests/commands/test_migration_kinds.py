@@ -118,6 +118,7 @@ def index_is_valid(watcher):
     return found and found[0]
 
 
+@pytest.mark.slow
 def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watcher):
     known = "SELECT id, version, updated_at FROM tasks ORDER BY id"
     before = watcher.execute(known).fetchall()
@@ -351,6 +352,7 @@ def test_a_migration_that_was_changed_after_it_was_applied_is_named(command, oth
     )
 
 
+@pytest.mark.slow
 def test_migrate_refuses_a_file_with_an_unknown_way_to_run_before_it_applies_anything(
     run, copied, watcher
 ):

@@ -225,6 +225,7 @@ def test_dev_starts_everything_and_prints_the_addresses_even_in_a_folder_with_a_
     assert (data / "PG_VERSION").exists()
 
 
+@pytest.mark.slow
 def test_a_second_dev_on_the_same_data_changes_nothing_and_names_the_process_that_uses_them(
     running,
 ):
@@ -515,6 +516,7 @@ def test_the_data_folder_is_in_the_checkout_or_for_a_wheel_in_the_home_directory
     assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
+@pytest.mark.slow
 def test_erasing_the_data_removes_no_other_file_in_the_data_folder(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()

@@ -294,6 +294,7 @@ def test_each_id_in_a_path_is_named_after_its_resource():
         assert len(named) == path.count("{")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plan_x")
 def test_the_document_allows_the_shortest_texts_that_can_be_stored(app, acme, connection, cast):
     # Keep one row where names are unique.

@@ -48,6 +48,7 @@ def test_released_migrations_never_change(release, record):
     expect_none(policy.of_migrations(read_json(release, "migrations.json"), new))
 
 
+@pytest.mark.slow
 @for_each_release
 def test_a_released_schema_becomes_the_schema_of_a_new_database(release, empty, database_url, dump):
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -70,6 +71,7 @@ def test_the_openapi_document_follows_its_compatibility_policy(release, record):
     expect_none(policy.of_openapi(read_json(release, "openapi.json"), new))
 
 
+@pytest.mark.slow
 @for_each_release
 def test_settings_metrics_log_lines_commands_and_their_json_keep_their_names(release, record):
     new = json.loads(record("names.json"))

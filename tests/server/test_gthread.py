@@ -33,6 +33,7 @@ def test_gunicorn_rejects_a_malformed_request_with_an_html_page(server, name):
     assert answer.headers["content-type"].startswith("text/html")
 
 
+@pytest.mark.slow
 def test_a_request_that_offers_websocket_gets_405_because_flask_finds_no_view_for_it(server):
     upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n"
     answer = send(server.port, f"GET /api/tasks HTTP/1.1\r\n{ALICE}{upgrade}\r\n".encode())

@@ -188,6 +188,7 @@ def answer(app, path, body):
     return response.status_code, content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", range(len(CASES)), ids=[f"{kind.__name__}, {partial}" for kind, partial in CASES]
 )

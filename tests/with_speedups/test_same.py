@@ -56,6 +56,7 @@ def services(settings, start_shared):
     return [start_shared(replace(settings, speedups=speedups)) for speedups in (False, True)]
 
 
+@pytest.mark.slow
 @by_name(views())
 def test_each_view_answers_the_same_with_and_without_speedups(services, view):
     """No request changes anything, because ids are unknown, and bodies and queries are invalid."""
@@ -133,6 +134,7 @@ def returns_rows(name):
     return b"RETURNING" in text or not re.search(rb"(?m)^(INSERT|UPDATE|DELETE|LOCK|SET)", text)
 
 
+@pytest.mark.slow
 def test_each_statement_gives_the_same_types_and_errors_with_and_without_speedups(connections):
     for name in NAMES:
         # The lock of a session would stop the other connection, which runs the same statement.
