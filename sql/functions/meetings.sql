@@ -9,6 +9,23 @@ BEGIN
 END
 $$;
 
+-- Return the meeting with this id in any workspace that the caller belongs to, or no row. If
+-- several of these workspaces have a meeting with the id, return the meeting of the active
+-- workspace, or else of the oldest workspace. PostgreSQL inlines the function.
+CREATE OR REPLACE FUNCTION meeting_of_caller(
+    id uuid, user_id uuid, only_workspace_id uuid, active_workspace_id uuid
+) RETURNS SETOF meetings
+LANGUAGE sql STABLE
+AS $$
+    SELECT meeting.*
+      FROM meetings AS meeting
+      JOIN memberships(meeting_of_caller.user_id, only_workspace_id) AS member
+        ON member.workspace_id = meeting.workspace_id
+     WHERE meeting.id = meeting_of_caller.id
+     ORDER BY coalesce(meeting.workspace_id <> active_workspace_id, true), meeting.workspace_id
+     LIMIT 1
+$$;
+
 -- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
 -- PostgreSQL inlines the function, as it does text_bytes() of a task, because it is STABLE, as
 -- pg_column_size() is.

@@ -65,8 +65,8 @@ BEGIN
 END
 $$;
 
--- Return the version with which an object with a chosen id begins: the given one, unless an object
--- with this id was deleted at that version or a later one.
+-- Return the version with which a new object begins: the given one, unless the id was chosen and an
+-- object with this id was deleted at that version or a later one.
 -- If another transaction is deleting the object now, the function waits for the end of that
 -- transaction. Its last query then has a new snapshot, and finds the row of the deletion.
 CREATE OR REPLACE FUNCTION first_version(
@@ -75,6 +75,9 @@ CREATE OR REPLACE FUNCTION first_version(
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF id IS NULL THEN
+        RETURN version;
+    END IF;
     IF type = 'task' THEN
         PERFORM FROM tasks AS task
           WHERE task.workspace_id = first_version.workspace_id

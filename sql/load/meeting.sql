@@ -20,7 +20,7 @@ SELECT item.workspace_id,
        item.created_by,
        coalesce(item.created_at, now_ms()),
        coalesce(item.updated_at, item.created_at, now_ms()),
-       first.version,
+       first,
        -- If the line has no updatedBy, and nothing has changed the object, it is the author.
        CASE
            WHEN item.updated_by IS NULL
@@ -29,12 +29,7 @@ SELECT item.workspace_id,
            THEN item.created_by
            ELSE item.updated_by
        END,
-       first.version
+       first
   FROM json_populate_recordset(NULL::meetings, %(rows)s::json) WITH ORDINALITY AS item
- CROSS JOIN LATERAL (
-       SELECT CASE
-                  WHEN item.id IS NULL THEN item.version
-                  ELSE first_version('meeting', item.workspace_id, item.id, item.version)
-              END AS version
-       ) AS first
+ CROSS JOIN LATERAL first_version('meeting', item.workspace_id, item.id, item.version) AS first
  ORDER BY item.ordinality;

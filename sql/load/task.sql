@@ -22,7 +22,7 @@ SELECT item.workspace_id,
            WHEN item.status = 'done'
            THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
        END,
-       first.version,
+       first,
        -- If the line has no updatedBy, and nothing has changed the object, it is the author.
        CASE
            WHEN item.updated_by IS NULL
@@ -31,12 +31,7 @@ SELECT item.workspace_id,
            THEN item.created_by
            ELSE item.updated_by
        END,
-       first.version
+       first
   FROM json_populate_recordset(NULL::tasks, %(rows)s::json) WITH ORDINALITY AS item
- CROSS JOIN LATERAL (
-       SELECT CASE
-                  WHEN item.id IS NULL THEN item.version
-                  ELSE first_version('task', item.workspace_id, item.id, item.version)
-              END AS version
-       ) AS first
+ CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
  ORDER BY item.ordinality;

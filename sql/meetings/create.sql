@@ -15,16 +15,10 @@ WITH created AS (
            %(agenda)s::text,
            %(notes)s::text,
            %(user_id)s::uuid,
-           first.version,
+           version,
            %(user_id)s::uuid,
-           first.version
-      -- This is one row, so that the function runs once, and only if the client has chosen the id.
-      FROM (
-           SELECT CASE
-                      WHEN %(id)s::uuid IS NULL THEN 1
-                      ELSE first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid)
-                  END AS version
-           ) AS first
+           version
+      FROM first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid) AS version
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )
 SELECT body,

@@ -5,12 +5,12 @@
 -- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH place AS MATERIALIZED (
     SELECT meeting.workspace_id
-      FROM meetings AS meeting
-      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
-        ON member.workspace_id = meeting.workspace_id
-     WHERE meeting.id = %(id)s::uuid
-     ORDER BY coalesce(meeting.workspace_id <> %(workspace_id)s::uuid, true), meeting.workspace_id
-     LIMIT 1
+      FROM meeting_of_caller(
+               %(id)s::uuid,
+               %(user_id)s::uuid,
+               %(token_workspace_id)s::uuid,
+               %(workspace_id)s::uuid
+           ) AS meeting
 ), locked AS MATERIALIZED (
     SELECT meeting AS before,
            jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,

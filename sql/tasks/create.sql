@@ -18,16 +18,10 @@ WITH created AS (
            %(parent_id)s::uuid,
            %(user_id)s::uuid,
            CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
-           first.version,
+           version,
            %(user_id)s::uuid,
-           first.version
-      -- This is one row, so that the function runs once, and only if the client has chosen the id.
-      FROM (
-           SELECT CASE
-                      WHEN %(id)s::uuid IS NULL THEN 1
-                      ELSE first_version('task', %(workspace_id)s::uuid, %(id)s::uuid)
-                  END AS version
-           ) AS first
+           version
+      FROM first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
 SELECT body,
