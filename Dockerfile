@@ -1,12 +1,16 @@
-# Two stages: the first one builds the wheel, the second one has nothing but the wheel and its dependencies,
-# in the versions and with the hashes of requirements.txt.
+# The first stage builds the wheels. The last one, the image of the service, has nothing but one wheel and its
+# dependencies, in the versions and with the hashes of requirements.txt. `--target double` is the test double.
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /source
 RUN pip install --no-cache-dir build==1.3.0 setuptools==80.9.0
 COPY . .
-RUN python -m build --no-isolation --wheel --outdir /dist
+# The commit of these sources, for --version. Without the argument the version has none: .dockerignore leaves out .git.
+ARG COMMIT=
+RUN if [ -n "$COMMIT" ]; then echo "$COMMIT" >service/built_from.txt; fi && \
+    python -m build --no-isolation --wheel --outdir /dist && \
+    python -m build --no-isolation --wheel --outdir /dist/double testkit/task_service_double
 
-FROM python:3.13-slim-bookworm
+FROM python:3.13-slim-bookworm AS service
 COPY requirements.txt /tmp/
 RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requirements.txt
 COPY --from=build /dist/*.whl /tmp/
@@ -14,5 +18,25 @@ RUN pip install --no-cache-dir --no-deps /tmp/*.whl && rm /tmp/*.whl /tmp/requir
 USER 65532:65532
 ENV HOST=0.0.0.0 PYTHONDONTWRITEBYTECODE=1
 EXPOSE 8000
+# For `web` and the double. compose.yaml has the health check of `worker`.
+HEALTHCHECK --interval=10s --timeout=5s CMD ["python", "-c", \
+    "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ.get(\"PORT\", 8000)}/healthz', timeout=4)"]
 ENTRYPOINT ["task-service"]
 CMD ["web"]
+ARG COMMIT=
+LABEL org.opencontainers.image.title="Task, Meeting and Workspace service" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.revision="$COMMIT"
+
+FROM service AS double
+# PostgreSQL runs only as a user with a name.
+USER root
+COPY --from=build /dist/double/*.whl /tmp/
+RUN useradd --system --uid 65532 --no-create-home --home-dir /tmp double && \
+    pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl
+USER 65532:65532
+EXPOSE 8001
+CMD ["dev", "--json", "--host", "0.0.0.0", "--port", "8000", "--control-host", "0.0.0.0", "--control-port", "8001"]
+
+# Without --target, this stage is built.
+FROM service

@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+import yaml
 from support.project import PROJECT, read, run
 
 pytestmark = pytest.mark.nodatabase
@@ -56,3 +57,46 @@ def test_the_nightly_run_refuses_a_step_that_it_does_not_have():
     )
     assert ended.returncode == 2
     assert ended.stderr.startswith("There is no step fuz; the steps are: newest ")
+
+
+def workflows():
+    for path in PROJECT.glob(".github/workflows/*.yml"):
+        jobs = yaml.safe_load(path.read_text())["jobs"]
+        yield from ((f"{path.name} {name}", job.get("steps", [])) for name, job in jobs.items())
+
+
+def test_workflows_name_actions_by_commit_and_keep_no_credentials_of_git():
+    for job, steps in workflows():
+        for step in steps:
+            used = step.get("uses", "@" + "0" * 40)
+            assert re.fullmatch(r"[\w/-]*@[0-9a-f]{40}", used), f"{job}: {used}"
+            if used.startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False, job
+
+
+def test_the_manifests_of_kubernetes_run_what_compose_runs():
+    manifests = [*yaml.safe_load_all(read("docs/deploy/kubernetes.yaml"))]
+    pods = {
+        manifest["metadata"]["name"]: manifest["spec"]["template"]["spec"]
+        for manifest in manifests
+        if manifest["kind"] != "Service"
+    }
+    services = yaml.safe_load(read("compose.yaml"))["services"]
+    assert len(pods) == 3
+    for name in ("migrate", "web", "worker"):
+        pod, service = pods[f"task-service-{name}"], services[name]
+        (container,) = pod["containers"]
+        assert container["image"] == service["image"]
+        assert container["args"] == [service["command"]]
+        assert pod["securityContext"]["runAsUser"] == 65532
+        assert container["securityContext"]["readOnlyRootFilesystem"] is service["read_only"]
+        assert container["resources"]["limits"]["memory"] == "512Mi"
+        # Without the database no pod is ready, and none should be restarted for that.
+        assert "livenessProbe" not in container
+        pause = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {"seconds": 0})
+        if "stop_grace_period" in service:
+            grace = int(service["stop_grace_period"].removesuffix("s"))
+            assert pod["terminationGracePeriodSeconds"] == grace + pause["seconds"]
+    assert (
+        pods["task-service-web"]["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    )

@@ -22,14 +22,17 @@ def forget(*prefixes: str) -> list[str]:
     return names
 
 
-def listen(port: int, option: str = "--port") -> socket.socket:
-    """Open a socket that listens on the port; raises ClickException if the port is taken."""
+def listen(port: int, option: str = "--port", *, host: str = "127.0.0.1") -> socket.socket:
+    """Open a socket that listens on the port; raises ClickException if the port is taken.
+
+    ``host`` is 0.0.0.0 or a loopback address.
+    """
     try:
         # A socket can listen on an interface that is down, where nobody reaches it. To connect a
         # UDP socket sends nothing, and fails without a way to the address.
         with socket.socket(type=socket.SOCK_DGRAM) as probe:
             probe.connect(("127.0.0.1", port or 1))
-        return socket.create_server(("127.0.0.1", port), backlog=2048)
+        return socket.create_server((host, port), backlog=2048)
     except OSError as error:
         if error.errno in (errno.EADDRNOTAVAIL, errno.ENETUNREACH):
             raise click.ClickException(

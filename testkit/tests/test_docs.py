@@ -19,7 +19,7 @@ from support.processes import free_port, is_running, wait_until
 from pytest_task_service import client
 from pytest_task_service.process import PASSED
 from service.web.operation import operation_of
-from task_service_double import control, faults
+from task_service_double import command, control, faults
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "docs" / name for name in ("testing.md", "double.md")]
@@ -27,6 +27,9 @@ TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = PROJECT / "docs" / "examples"
 NODE_PACKAGE = PROJECT / "testkit" / "node"
 FILES = dict(re.findall(r"(?s)<!-- file: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
+CONTAINERS = re.findall(
+    r"(?s)```(\w+)\n(.*?)```", TEXT.partition("\n## In a container\n")[2].partition("\n## ")[0]
+)
 RUN = dict(re.findall(r"(?s)<!-- run: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 
 pytestmark = pytest.mark.nodatabase
@@ -55,11 +58,21 @@ def run(tmp_path):
 def test_a_test_runs_every_code_block_of_the_testkit_pages():
     assert set(FILES) == {"test_excerpt.py", "first.test.mjs"}
     assert set(RUN) == {"install", "actions"}
-    # The last block is the line of the double, which another test compares with the printed line.
-    assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
+    # One more block is the line of the double, which another test compares with the printed line.
+    assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + len(CONTAINERS) + 1)
 
 
-@pytest.mark.slow
+def test_the_programs_that_start_a_container_use_the_variables_and_ports_of_the_image():
+    """No test runs these programs, because they need a registry with the image."""
+    assert [language for language, _ in CONTAINERS] == ["yaml", "js", "java", "go"]
+    variables = {option.envvar for option in command.run_double.params if option.envvar}
+    ports = re.findall(r"(?m)^EXPOSE (\d+)$", (PROJECT / "Dockerfile").read_text())
+    assert len(variables) == len(ports) == 2
+    for _, program in CONTAINERS:
+        assert set(re.findall(r"TASK_SERVICE_\w+", program)) == variables
+        assert set(re.findall(r"\b80\d\d\b", program)) == set(ports)
+
+
 def test_the_line_of_dev_json_has_the_members_that_the_page_shows(service):
     shown = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1].replace("{…}", "null"))
     printed = json.loads(service.process.line)

@@ -363,6 +363,38 @@ def test_the_double_obeys_its_options_and_settings_and_ignores_variables_of_the_
     assert " 201 POST /api/tasks " in log.read_text()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the addresses 127.0.0.2 ...")
+def test_as_in_a_container_the_double_listens_on_all_addresses_and_variables_fix_its_secrets(
+    database_url,
+):
+    hosts = "--host", "0.0.0.0", "--control-host", "0.0.0.0"
+    secrets = {
+        "TASK_SERVICE_TOKEN": "tmw_api_of-my-own",
+        "TASK_SERVICE_CONTROL_PATH": "control",
+    }
+    with started("--database", database_url, *hosts, **secrets) as (_, line):
+        assert line["controlUrl"].endswith("/control")
+        elsewhere = {
+            name: line[name].replace("//127.0.0.1:", "//127.0.0.2:")
+            for name in ("baseUrl", "controlUrl")
+        }
+        assert get(elsewhere, "/me", "tmw_api_of-my-own").status == 200
+        assert control(elsewhere, "reset").status == 200
+        # The webhook posts to the line's control URL.
+        assert add_task(line, title="A").status == 201
+        events = http.request("GET", f"{elsewhere['controlUrl']}/events").json()["data"]
+        assert [event["status"] for event in events] == [204]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the addresses 127.0.0.2 ...")
+def test_without_these_options_only_the_loopback_address_of_the_line_reaches_the_double(
+    service,
+):
+    for url in (service.base_url, service.control_url):
+        with pytest.raises(urllib3.exceptions.NewConnectionError):
+            http.request("GET", url.replace("//127.0.0.1:", "//127.0.0.2:"))
+
+
 @pytest.mark.proof
 def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
     with started(STATEMENT_TIMEOUT="0.5") as (_, line):
@@ -374,10 +406,11 @@ def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
     ("options", "message"),
     [
         (["--json", "--port", "0", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
-        (["--json", "--token", "0" * 201], "'--token': must have 16 to 200 of the characters"),
+        (["--json", "--token", "0" * 201], "'--token'.*: must have 16 to 200 of the characters"),
         (["--json", "--token", "short"], r"200 of the characters A-Z a-z 0-9 \. _ ~ \+ / = -$"),
         (["--json", "--data", "/tmp/x"], "dev --json --help.*No such option '?--data"),
-        (["--json", "--control-path", "a/b"], "'--control-path': must have 1 to 100 of the "),
+        (["--json", "--host", "::"], "'--host': '::' is not one of '127.0.0.1', '0.0.0.0'"),
+        (["--json", "--control-path", "a/b"], "'--control-path'.*: must have 1 to 100 of the "),
         (["--token", "tmw_api_" + "0" * 40], "dev --help.*No such option '?--token"),
     ],
 )

@@ -26,9 +26,25 @@ def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
     return check
 
 
+host_type = click.Choice(["127.0.0.1", "0.0.0.0"])  # noqa: S104
+
+
 @click.command()
 @port_option
-@click.option("--token", callback=text_of(16, 200, "._~+/=-"), help="The API token of the owner.")
+@click.option(
+    "--host",
+    type=host_type,
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of the service; in a container, 0.0.0.0 lets others reach the double.",
+)
+@click.option(
+    "--token",
+    envvar="TASK_SERVICE_TOKEN",
+    show_envvar=True,
+    callback=text_of(16, 200, "._~+/=-"),
+    help="The API token of the owner.",
+)
 @click.option("--database", metavar="URL", help="The PostgreSQL server to use.")
 @click.option(
     "--control-port",
@@ -38,7 +54,16 @@ def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
     show_default=True,
 )
 @click.option(
+    "--control-host",
+    type=host_type,
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of the control URL.",
+)
+@click.option(
     "--control-path",
+    envvar="TASK_SERVICE_CONTROL_PATH",
+    show_envvar=True,
     callback=text_of(1, 100, "._~-"),
     help="Path of the control URL.",
     show_default="random",
@@ -57,14 +82,17 @@ def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
 @click.option(
     "--keep", is_flag=True, help="Return once the double serves; POST /stop or SIGTERM ends it."
 )
-def run_double(port: int, control_port: int, **options: Any) -> None:
+def run_double(host: str, port: int, control_host: str, control_port: int, **options: Any) -> None:
     """Run the service as a test double, with a control URL and no demo data; print one JSON line.
 
     The double ends with its parent process, or with --keep by POST /stop or SIGTERM. It ignores
     DATABASE_URL and PGHOST, PGUSER, ...
     """
     forget(LIBPQ, *SERVERS)
-    listeners = listen(port), listen(control_port, "--control-port")
+    listeners = (
+        listen(port, host=host),
+        listen(control_port, "--control-port", host=control_host),
+    )
     # Imported here, so that a wrong option and --help need no libraries of the service.
     from task_service_double.serving import serve
 

@@ -108,10 +108,10 @@ def serve(
 
 def set_environment(listener: socket.socket, database_url: str, key: str) -> str:
     """Put the service's settings into the environment, and return the URL that it will have."""
-    host, port = listener.getsockname()
+    port = listener.getsockname()[1]
     os.environ.update(
         DATABASE_URL=conninfo.make_conninfo(database_url, options=SEARCH_PATH),
-        HOST=host,
+        HOST="127.0.0.1",
         PORT=str(port),
         WEB_CONCURRENCY="1",
         WEBHOOK_KEY=key,
@@ -119,7 +119,7 @@ def set_environment(listener: socket.socket, database_url: str, key: str) -> str
     )
     # Tests may block some threads on purpose.
     os.environ.setdefault("WEB_THREADS", "16")
-    return f"http://{host}:{port}"
+    return f"http://127.0.0.1:{port}"
 
 
 @contextmanager
