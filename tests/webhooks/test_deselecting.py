@@ -1,7 +1,9 @@
 """A webhook that deselects a type of event gets no event of this type, not even a waiting one."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import psycopg
 import pytest
 from support.commands import CommandRunner
 from support.http import Client
@@ -11,6 +13,7 @@ from support.rows import TOKENS
 from support.statements import until_waiting
 
 ONE, TWO = "task.created", "task.updated"
+REDELIVER = "webhook", "redeliver", "--failed"
 
 
 @pytest.fixture
@@ -87,12 +90,28 @@ def test_redelivering_all_failed_deliveries_leaves_out_deselected_types(
     connection.execute("UPDATE deliveries SET state = 'failed', finished_at = now()")
     select(TWO)
     runner = CommandRunner(webhooks_app)
-    ran = runner.invoke(args=["webhook", "redeliver", "--failed", webhook])
+    ran = runner.invoke(args=[*REDELIVER, webhook])
     assert [kinds(connection)[id] for id in ran.stdout.split()] == [TWO]
     select()
-    ran = runner.invoke(args=["webhook", "redeliver", "--failed", webhook])
+    ran = runner.invoke(args=[*REDELIVER, webhook])
     assert sorted(kinds(connection)[id] for id in ran.stdout.split()) == [ONE, ONE]
     assert worker().run_once() == 3
+
+
+def test_redelivering_failed_deliveries_waits_for_a_running_change_of_the_types(
+    webhooks_app, connection, database_url, webhook, waiting
+):
+    connection.execute("UPDATE deliveries SET state = 'failed', finished_at = now()")
+    redeliver = partial(CommandRunner(webhooks_app).invoke, args=[*REDELIVER, webhook])
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(database_url) as other:
+        # As webhooks/update locks it.
+        other.execute("SELECT FROM webhooks WHERE id = %s FOR UPDATE", (webhook,))
+        other.execute("UPDATE webhooks SET events = %s WHERE id = %s", ([TWO], webhook))
+        ran = pool.submit(redeliver)
+        until_waiting(connection, ran)
+        other.commit()
+        ids = ran.result().stdout.split()
+    assert [kinds(connection)[id] for id in ids] == [TWO]
 
 
 @pytest.mark.parametrize(
