@@ -6,11 +6,15 @@ tag and pushes both; if it fails, it takes back what it wrote.
 
 .ci/nightly must have passed on the commit already. RELEASE_RUN names the command that must succeed
 first, by default .ci/run; only the test of this program sets it.
+
+``.ci/release.py --build v1.2.3`` only builds the files of a tag that is checked out, and writes its
+section of the changelog to notes.md: .github/workflows/release.yml publishes them.
 """
 
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -19,6 +23,7 @@ import sys
 import tarfile
 import tempfile
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 # The files that have the version, with the text around it.
@@ -28,6 +33,10 @@ VERSIONS = {
     "testkit/task_service_double/pyproject.toml": r'^version = "(.*)"$|-service ==(.*)"',
     "testkit/pytest_task_service/pyproject.toml": r'^version = "(.*)"$',
     "testkit/node/package.json": r'"version": "(.*?)"',
+    "compose.yaml": r"task-service:([0-9.]+)$",
+    "docs/deploy/kubernetes.yaml": r"task-service:([0-9.]+)$",
+    "docs/operations/kubernetes.md": r"task-service:([0-9.]+)`",
+    "docs/double.md": r"task-service-double:([0-9.]+)\b",
     "testkit/task_service_double/README.md": r"_(?:service|double)-([0-9.]+)-py3",
     "testkit/pytest_task_service/README.md": r"_(?:service|double)-([0-9.]+)-py3",
 }
@@ -137,6 +146,7 @@ def build(tools, commit, folder):
     (wheel,) = dist.glob("task_meeting_workspace_service-*.whl")
     bom = ("--output-reproducible", "--output-file", f"dist/{wheel.stem}.cdx.json")
     run(tools / "cyclonedx-py", "requirements", "requirements.txt", *bom, cwd=folder)
+    complete_bill(dist / f"{wheel.stem}.cdx.json", wheel, tools, folder)
     shutil.copy(folder / "requirements.txt", dist)
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
@@ -144,6 +154,57 @@ def build(tools, commit, folder):
     ]
     (dist / "SHA256SUMS").write_text("".join(lines))
     return dist
+
+
+def complete_bill(path, wheel, tools, folder):
+    """Add to a CycloneDX document what it is the bill of, and the licenses of the libraries."""
+    locked = "--require-hashes", "-r", "requirements.txt"
+    run(tools / "pip", "install", "-q", "--target", folder / "libraries", *locked, cwd=folder)
+    licenses = {}
+    for library in metadata.distributions(path=[str(folder / "libraries")]):
+        spdx, named = library.metadata["License-Expression"], library.metadata["License"]
+        classified = [
+            line.rpartition(" :: ")[2]
+            for line in library.metadata.get_all("Classifier", [])
+            if line.startswith("License :: ")
+        ]
+        if spdx:
+            found = [{"expression": spdx}]
+        else:
+            found = [{"license": {"name": name}} for name in classified or [named or "unknown"]]
+        licenses[library.name.lower().replace("_", "-")] = found
+    bill = json.loads(path.read_text())
+    for component in bill["components"]:
+        # A library for other systems is not installed here.
+        component["licenses"] = licenses.get(component["name"], [])
+    name, version = wheel.name.split("-")[:2]
+    purl = f"pkg:pypi/{name.replace('_', '-')}@{version}"
+    main = {"type": "application", "bom-ref": purl, "name": name.replace("_", "-")}
+    main |= {"version": version, "purl": purl, "licenses": [{"license": {"id": "MIT"}}]}
+    bill.setdefault("metadata", {})["component"] = main
+    refs = [component["bom-ref"] for component in bill["components"]]
+    bill.setdefault("dependencies", []).append({"ref": purl, "dependsOn": refs})
+    path.write_text(json.dumps(bill, indent=2) + "\n")
+
+
+def section(version):
+    """Return what the changelog says about a release."""
+    found = re.search(
+        rf"(?ms)^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |\Z)", read("CHANGELOG.md")
+    )
+    if not found:
+        sys.exit(f"Error: CHANGELOG.md has no section of {version}.")
+    return found[1].strip()
+
+
+def publishable(tag):
+    """Build the files of a tag that is checked out, for the workflow that publishes them."""
+    version = tag.removeprefix("v")
+    if f"\nversion = {version}\n" not in read("setup.cfg"):
+        sys.exit(f"Error: the tag {tag} is not that of the version in setup.cfg.")
+    notes = section(version)
+    build_twice(output("git", "rev-parse", "HEAD"))
+    Path("notes.md").write_text(notes + "\n", encoding="utf-8")
 
 
 def without_traces(sdist, epoch):
@@ -227,4 +288,7 @@ def release(version, tested):
 if __name__ == "__main__":
     os.chdir(Path(__file__).parents[1])
     os.umask(0o022)
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["--build"]:
+        publishable(sys.argv[2])
+    else:
+        main(*sys.argv[1:])

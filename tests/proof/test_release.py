@@ -58,6 +58,9 @@ def test_two_builds_of_a_commit_in_different_folders_have_the_same_bytes(program
         (checkout / f"dist/{packages[0]}-{version}-py3-none-any.cdx.json").read_text()
     )
     assert document["bomFormat"] == "CycloneDX"
+    main = document["metadata"]["component"]
+    assert (main["name"], main["version"]) == ("task-meeting-workspace-service", version)
+    assert all(component["licenses"] for component in [main, *document["components"]])
 
 
 def test_a_build_that_differs_ends_the_release(program, checkout):
