@@ -4,8 +4,8 @@
 -- change. If no webhook subscribes, write the event only if clients pull events.
 -- Return the event's id if it has a delivery, otherwise NULL. Deliveries are due immediately: the
 -- request that caused the event, or a worker, claims and attempts them.
--- Most workspaces have no row in feeds. The statements of requests look for the row before they
--- call this function, which is cheaper than calling it.
+-- Most workspaces have no row in feeds. The updates of tasks and meetings look for the row before
+-- they call this function, so that they make the JSON of the old object only if an event needs it.
 -- A statement may miss a feed that was added after its snapshot. But PostgreSQL locks a statement's
 -- tables before it takes the snapshot, so wait_for_writers(), which runs after the feed was added,
 -- finds the lock of each such statement and waits for its transaction.

@@ -33,11 +33,7 @@ WITH place AS MATERIALIZED (
 SELECT target.version,
        matched,
        current,
-       CASE
-           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = deleted.workspace_id)
-           THEN announce(
-                    deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s::uuid
-                )
-       END AS event_id
+       announce(deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s::uuid)
+       AS event_id
   FROM target
   LEFT JOIN deleted ON true;

@@ -27,8 +27,5 @@ WITH created AS (
 SELECT body,
        version,
        id,
-       CASE
-           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = created.workspace_id)
-           THEN announce(workspace_id, 'task.created', body, %(user_id)s::uuid)
-       END AS event_id
+       announce(workspace_id, 'task.created', body, %(user_id)s::uuid) AS event_id
   FROM created;
