@@ -37,6 +37,9 @@ VERSIONS = {
     "docs/deploy/kubernetes.yaml": r"task-service:([0-9.]+)$",
     "docs/operations/kubernetes.md": r"task-service:([0-9.]+)`",
     "docs/double.md": r"task-service-double:([0-9.]+)\b",
+    "docs/examples/container.mjs": r"task-service-double:([0-9.]+)\b",
+    "docs/examples/Container.java": r"task-service-double:([0-9.]+)\b",
+    "docs/examples/container.go": r"task-service-double:([0-9.]+)\b",
     "testkit/task_service_double/README.md": r"_(?:service|double)-([0-9.]+)-py3",
     "testkit/pytest_task_service/README.md": r"_(?:service|double)-([0-9.]+)-py3",
 }
