@@ -31,6 +31,7 @@ def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
 FIRST_LARGE = dict(reversed(large_fields()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIRST_LARGE)
 def test_a_page_ends_before_the_row_that_would_exceed_its_maximum_size(
     alice, connection, insert_into, name

@@ -47,6 +47,7 @@ def running(there, *words):
         yield process
 
 
+@pytest.mark.slow
 def test_commands_run_the_service_that_is_installed(there, database_url):
     folder, variables = there
     variables = environment(DATABASE_URL=database_url, **variables)
@@ -57,6 +58,7 @@ def test_commands_run_the_service_that_is_installed(there, database_url):
         assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
 def test_web_serves_the_installed_service_before_and_after_sighup(there, database_url, connection):
     folder, variables = there
     with serving(
@@ -70,6 +72,7 @@ def test_web_serves_the_installed_service_before_and_after_sighup(there, databas
         assert get(server.port).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_the_test_double_serves_the_service_that_is_installed(there):
     with running(there, "dev", "--json", "--port", "0") as double:
