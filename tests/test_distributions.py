@@ -116,6 +116,7 @@ def test_a_checkout_without_its_symbolic_links_stops_with_an_error_of_one_line(w
     assert line.startswith("Error: this copy of the service has lost its symbolic links: clone it")
 
 
+@pytest.mark.slow
 def test_git_does_not_change_the_line_ends_of_any_file(windows):
     # Other tests start programs there, which compile modules.
     files = [path for path in windows.rglob("*") if path.is_file() and path.suffix != ".pyc"]

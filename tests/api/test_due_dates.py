@@ -95,6 +95,7 @@ def test_a_due_day_stays_a_day_until_a_timestamp_or_null_replaces_it(alice, zone
     assert alice.patch(path, {"title": "Plain"}).get_json()["dueDay"] == "2026-12-01"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "day"), DAYS)
 def test_a_day_as_a_bound_of_a_list_means_the_beginning_of_that_day(
     alice, zone, insert_into, name, day

@@ -172,6 +172,7 @@ def test_subtasks_are_imported_over_http(alice, upload, tmp_path, program):
     assert_nested(alice)
 
 
+@pytest.mark.slow
 def test_an_assignee_who_is_no_member_is_named(upload):
     line = json.dumps({"id": str(UUID(int=1)), "title": "A", "assigneeId": "eve@example.com"})
     refused = upload(line)

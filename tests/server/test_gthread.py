@@ -40,6 +40,7 @@ def test_a_request_that_offers_websocket_gets_405_because_flask_finds_no_view_fo
     assert answer.status == 405
 
 
+@pytest.mark.slow
 def test_a_long_query_reaches_the_service_as_it_does_with_the_speedups(server):
     answer = get(server.port, f"/api/tasks?q={'x' * 8000}")
     assert answer.status == 400

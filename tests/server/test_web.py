@@ -13,7 +13,10 @@ from support.project import PROJECT
 from support.rows import SESSION, TOKENS, UNKNOWN
 
 # Each test runs on the HTTP server of the speedups, and on gunicorn's gthread.
-BOTH = [pytest.param("on", marks=pytest.mark.speedups), "off"]
+BOTH = [
+    pytest.param("on", marks=pytest.mark.speedups),
+    pytest.param("off", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module", params=BOTH)
