@@ -150,6 +150,12 @@ def test_status_of_one_process_fails_once_the_process_is_frozen(
             rf"{own_host()}:{worker.pid} version \S+ since \S+, [0-9]+ connections, last .* s ago\n"
         )
         assert re.fullmatch(line, answers[-1].stdout)
+        # A killed process of another release had the same process id.
+        row = (f"task-service worker 1.0.0 {own_host()}:{worker.pid}",)
+        insert = "INSERT INTO processes (name, seen_at) VALUES (%s, now() - interval '5 min')"
+        connection.execute(insert, row)
+        assert answer().exit_code == 0
+        connection.execute("DELETE FROM processes WHERE name = %s", row)
         worker.send_signal(signal.SIGSTOP)
         try:
             wait_until(lambda: answer().exit_code == 1, worker)
