@@ -25,7 +25,8 @@ BEGIN
                least(past.minute_started_at, now()),
                past.minute_count,
                least(past.day_started_at, now()),
-               past.day_count
+               past.day_count,
+               past.admitted
           INTO hit
           FROM usage AS past
          WHERE past.workspace_id = count_request.workspace_id
