@@ -138,8 +138,8 @@ def set_due_days(tasks: list[Values]) -> None:
     """
     dated = [task for task in tasks if types.Day.matches(task.get("due_date"))]
     if dated:
-        days = [task["due_date"] for task in dated]
-        moments = dict(db.rows(DueMoment, "tasks/due_moments", days=days))
+        days = {task["due_date"] for task in dated}
+        moments = dict(db.rows(DueMoment, "tasks/due_moments", days=[*days]))
         for task in dated:
             task["due_day"] = task["due_date"]
             task["due_date"] = moments[task["due_day"]]

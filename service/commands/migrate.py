@@ -69,7 +69,8 @@ class File:
 
     def __init__(self, name: str, *, is_announced: bool = False) -> None:
         self.name = name
-        path = name if name in function_files() else f"schema/{name}"
+        self.has_functions = name in function_files()
+        path = name if self.has_functions else f"schema/{name}"
         self.source, text, self.sha256 = STATEMENTS[path].source, text_of(path), checksum(path)
         kind, left = KIND.match(text), LEFT.search(text)
         self.kind = kind[1].decode().strip() if kind else None
@@ -186,10 +187,11 @@ def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
     with connect(settings, "migrate") as connection:
         names = pending_migrations(connection)
         files = [File(name, is_announced=is_announced) for name in names]
-        functions = [file for file in files if file.name in function_files()]
+        schema = [file for file in files if not file.has_functions]
+        functions = [file for file in files if file.has_functions]
         done = []
         with progress("migrate", len(files), shown=bool(files)) as step:
-            for file in files[: len(files) - len(functions)]:
+            for file in schema:
                 if APPLY[file.kind](connection, file, settings):
                     done.append(file.name)
                 step(1)
@@ -288,7 +290,7 @@ APPLY = {
 
 
 def _apply_functions(connection: Connection, files: list[File], settings: Settings) -> list[str]:
-    """Apply files of functions in one transaction, because functions call those of other files.
+    """Apply files of functions in one transaction, because functions call functions of other files.
 
     Return the names of the applied files; another process may have applied some.
     """
@@ -309,7 +311,7 @@ def _apply_functions(connection: Connection, files: list[File], settings: Settin
 
 def _record(connection: Connection, file: File) -> None:
     values: dict[str, object] = {"name": file.name, "sha256": file.sha256, "release": version()}
-    table = "functions" if file.name in function_files() else "migration"
+    table = "functions" if file.has_functions else "migration"
     connection.run(f"migrate/record_{table}", **values)
 
 

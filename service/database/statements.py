@@ -120,7 +120,7 @@ def checksum(name: str) -> str:
 def catalogue() -> dict[str, Any]:
     """Return what a migrated database has: sequences, and tables with their parts.
 
-    A test writes this file anew when it differs from the catalogue of PostgreSQL.
+    A test fails and rewrites this file when it differs from the catalogue of PostgreSQL.
     """
     found: dict[str, Any] = json.loads(SQL.joinpath("catalogue.json").read_text(encoding="utf-8"))
     return found

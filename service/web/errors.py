@@ -63,7 +63,6 @@ FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 # can violate them.
 LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
 
-
 # Constraints that the id of a new object can violate, if a client has chosen it.
 IDS = {"tasks_pkey", "meetings_pkey"}
 

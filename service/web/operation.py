@@ -25,7 +25,7 @@ Kind = Literal["object", "versioned", "live", "list", "page"]
 
 @dataclass(frozen=True)
 class Operation:
-    """What the service knows about a view, apart from its path; ``__call__`` decorates the view."""
+    """What the service knows about a view, apart from its path. Calling it decorates the view."""
 
     # The schema of the query if it is a ``Query``, otherwise of the body. The view gets the loaded
     # values as its first argument. All requests share this instance of the schema.
