@@ -1,8 +1,9 @@
 """The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
-``document.json`` and ``description.md`` have the parts that all operations share. ``errors.md``
-lists all errors. ``examples/`` has a file for each resource, with requests to the demo data and
-their responses. Everything else comes from the views: from ``@operation`` and from the docstrings.
+``document.json`` and ``description.md`` have the parts that all operations share, and
+``events.json`` those of the events. ``errors.md`` lists all errors. ``examples/`` has a file for
+each resource, with requests to the demo data and their responses. Everything else comes from the
+views: from ``@operation`` and from the docstrings.
 """
 
 import json
@@ -14,7 +15,7 @@ from flask import Blueprint, Flask, Response, current_app
 from service.openapi import page
 from service.openapi.events import WEBHOOKS, feed, webhook
 from service.openapi.json_schema import JSON, Schemas
-from service.openapi.operations import ERRORS, Endpoint, Examples, error_response, tag
+from service.openapi.operations import Endpoint, Shared, error_response, read_examples, tag
 from service.web.operation import operation, operation_of
 from service.web.responses import reply
 
@@ -53,30 +54,28 @@ def read(name: str) -> str:
 def build(app: Flask) -> JSON:
     """Generate the document; raises ValueError if two schemas have one name."""
     common = json.loads(read("document.json"))
-    examples = Examples.read(HERE / "examples")
     components = common["components"]
-    schemas, errors = Schemas(components["schemas"]), components["responses"]
+    schemas, examples = Schemas(components["schemas"]), read_examples(HERE / "examples")
+    shared = Shared(schemas, examples, components["responses"])
     feed(schemas, examples)
-    tags: dict[str, JSON] = {}
+    tags: dict[str, dict[str, str]] = {}
     paths: dict[str, JSON] = {}
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         if described := operation_of(view):
-            endpoint = Endpoint(rule, view, described)
-            path = paths.setdefault(endpoint.path, {})
-            path[endpoint.method.lower()] = endpoint.document(schemas, examples, errors)
-            tags[tag(view).name] = tag(view)._asdict()
+            endpoint = Endpoint(rule, view, described, shared)
+            paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = endpoint.document()
+            found = tag(view)
+            tags[found["name"]] = found
     if not app.config["SETTINGS"].login_keys:
         del components["securitySchemes"]["loginKey"]
-    responses = {
-        name: error_response(status, errors[name], examples, limited=True)
-        for status, name in ERRORS.items()
+    components["responses"] = {
+        name: error_response(error, examples, limited=True) for name, error in shared.errors.items()
     }
+    common["info"]["description"] = read("description.md") + read("errors.md")
     return {
         **common,
-        "info": {**common["info"], "description": read("description.md") + read("errors.md")},
-        "components": {**components, "responses": responses},
-        "tags": list(tags.values()),
+        "tags": [*tags.values()],
         "paths": paths,
         "webhooks": {name: webhook(name, schemas, examples) for name in WEBHOOKS},
     }

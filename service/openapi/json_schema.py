@@ -4,15 +4,16 @@ The schema of a request allows no unknown members. The schema of a response does
 releases may add members.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from marshmallow import Schema, fields, missing
+from marshmallow import fields, missing
 
 from service.values.schemas import RESERVED, StrictSchema
 from service.values.types import Items, List, Nested, OneOf, SomeOf
 
-JSON = dict[str, object]
+JSON = dict[str, Any]
 AnyField = fields.Field[Any]
 
 
@@ -28,27 +29,23 @@ class Schemas:
             raise ValueError(f"two schemas of the published document have the name {name}")
         return {"$ref": f"#/components/schemas/{name}"}
 
-    def response(self, schema: type[Schema]) -> JSON:
+    def response(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of a response and refer to it; every field is required unless optional."""
-        members = schema().dump_fields
-        optional = getattr(schema, "optional", ())
-        required = [field for name, field in members.items() if name not in optional]
-        properties = {str(field.data_key): self.of_response(field) for field in members.values()}
+        fields = schema().dump_fields
         # Generators for Go name the constructor of Token NewToken, so a schema needs another name.
-        name = schema.__name__
-        name = f"Created{name.removeprefix('New')}" if name.startswith("New") else name
-        return self.refer(name, object_of(properties, keys(required)))
+        name = re.sub("^New", "Created", schema.__name__)
+        return self.refer(
+            name, object_of(fields, self.of_response, fields.keys() - schema.optional)
+        )
 
-    def some_members(self, schema: type[Schema]) -> JSON:
+    def some_members(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of an object with some members of a response, and refer to it."""
         name = schema.__name__.removesuffix("Details")
-        members = schema().dump_fields.values()
-        properties = {str(field.data_key): self.of_response(field) for field in members}
-        return self.refer(f"Previous{name}", object_of(properties, []))
+        return self.refer(f"Previous{name}", object_of(schema().dump_fields, self.of_response))
 
     def page(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of one page of a list and refer to it."""
-        properties: dict[str, JSON] = {
+        properties = {
             "data": {
                 "type": "array",
                 "items": self.response(schema),
@@ -59,32 +56,28 @@ class Schemas:
                 "description": "The cursor of the next page; null on the last page",
             },
         }
-        return self.refer(f"{schema.__name__}Page", object_of(properties, [*properties]))
+        page = {"type": "object", "required": [*properties], "properties": properties}
+        return self.refer(f"{schema.__name__}Page", page)
 
-    def body(self, schema: Schema) -> JSON:
-        """Add the schema of a POST, or of a PATCH if it is partial, and refer to it."""
-        name = type(schema).__name__.removesuffix("Details").removeprefix("New")
-        if schema.partial:
-            return self.refer(f"{name}Changes", self.changes(schema))
-        taken = schema.load_fields.values()
-        required = [field for field in taken if field.required]
-        properties = {str(field.data_key): self.of_request_with_default(field) for field in taken}
-        strict = {"additionalProperties": False, **getattr(schema, "json_schema", {})}
-        return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
+    def body(self, schema: StrictSchema) -> JSON:
+        """Add the schema of a POST, or of a PATCH if it is partial, and refer to it.
 
-    def changes(self, schema: Schema) -> JSON:
-        """Describe the body of a PATCH: no field is required, unless ``partial`` leaves it out.
-
-        ``properties`` has only the fields that a client may set, because tools make inputs of them.
-        ``propertyNames`` allows the read-only fields as well, because a client may send an object
-        back whole; the service ignores these fields, and rejects all other names.
+        The ``properties`` of a PATCH have only the fields that a client may set, because tools make
+        inputs of them. ``propertyNames`` allows the read-only fields as well, because a client may
+        send an object back whole; the service ignores these fields, and rejects all other names.
         """
-        taken = schema.load_fields.values()
-        properties = {str(field.data_key): self.of_request(field) for field in taken}
-        names = [*dict.fromkeys([*keys(schema.fields.values()), *sorted(RESERVED)])]
-        optional = schema.fields if schema.partial is True else schema.partial or ()
-        required = [field for name, field in schema.load_fields.items() if name not in optional]
-        return {**object_of(properties, keys(required)), "propertyNames": {"enum": names}}
+        name = type(schema).__name__.removesuffix("Details").removeprefix("New")
+        fields = schema.load_fields
+        optional = fields if schema.partial is True else schema.partial or ()
+        required = {key for key, field in fields.items() if field.required} - {*optional}
+        if schema.partial:
+            described = object_of(fields, self.of_request, required)
+            names = [field.data_key for field in schema.fields.values()]
+            names += sorted(RESERVED.difference(names))
+            return self.refer(f"{name}Changes", {**described, "propertyNames": {"enum": names}})
+        described = object_of(fields, self.of_request_with_default, required)
+        strict = {"additionalProperties": False, **schema.json_schema}
+        return self.refer(f"{name}Input", {**described, **strict})
 
     def parameter(self, field: AnyField) -> JSON:
         # A query cannot express null, so the document omits the default None.
@@ -93,10 +86,14 @@ class Schemas:
         schema.pop("examples", None)
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
-        described = {"description": schema.pop("description")} if "description" in schema else {}
-        commas = {"style": "form", "explode": False} if isinstance(field, SomeOf) else {}
-        parameter = {"name": field.data_key, "in": "query", "required": field.required}
-        return {**parameter, **described, **commas, "schema": schema}
+        return {
+            "name": field.data_key,
+            "in": "query",
+            "required": field.required,
+            "description": schema.pop("description"),
+            **({"style": "form", "explode": False} if isinstance(field, SomeOf) else {}),
+            "schema": schema,
+        }
 
     def of_response(self, field: AnyField) -> JSON:
         """Describe a field of a response, without limits: a later release may raise a limit."""
@@ -112,10 +109,8 @@ class Schemas:
         The schema has no keyword ``default``, because generators of clients would conclude from it
         that the field is always present.
         """
-        default = default_of(field)
-        return with_sentence(
-            self.of_request(field), "" if default is None else f"Default: {default}"
-        )
+        default, schema = default_of(field), self.of_request(field)
+        return schema if default is None else with_sentence(schema, f"Default: {default}")
 
     def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
         """Describe a field anywhere: its keywords, component and items, and null."""
@@ -123,16 +118,14 @@ class Schemas:
         if isinstance(field, Items):
             schema |= {"type": "array", "items": self.body(field.schema)}
         elif isinstance(field, List):
-            items = self.of_field(field.inner, nullable=False)
-            schema |= {"type": "array", "items": items}
-        if isinstance(field, Nested):
+            schema |= {"type": "array", "items": self.of_field(field.inner, nullable=False)}
+        elif isinstance(field, Nested):
             schema |= self.response(field.schema)
-        if isinstance(field, OneOf) and field.schema_name:
+        elif isinstance(field, OneOf) and field.schema_name:
             values = {keyword: schema.pop(keyword) for keyword in ("type", "enum")}
             schema |= self.refer(field.schema_name, values)
         if nullable and "$ref" in schema:
-            reference = {"$ref": schema.pop("$ref")}
-            return {"anyOf": [reference, {"type": "null"}], **schema}
+            return {"anyOf": [{"$ref": schema.pop("$ref")}, {"type": "null"}], **schema}
         if nullable:
             schema["type"] = [schema["type"], "null"]
         return schema
@@ -147,7 +140,7 @@ def without_limits(schema: JSON) -> JSON:
     return rest | ({"items": without_limits(items)} if isinstance(items, dict) else {})
 
 
-def with_defaults(example: object, schema: type[Schema] | None) -> object:
+def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:
     """Add absent fields, with their defaults or null, to an example: an object, a list or a page.
 
     The files of examples omit these fields.
@@ -156,32 +149,25 @@ def with_defaults(example: object, schema: type[Schema] | None) -> object:
         return [with_defaults(item, schema) for item in example]
     if schema is None or not isinstance(example, dict):
         return example
-    members = {str(field.data_key): (name, field) for name, field in schema().dump_fields.items()}
-    if "nextCursor" in example and "nextCursor" not in members:
+    fields = schema().dump_fields
+    if "nextCursor" in example and "next_cursor" not in fields:
         return {**example, "data": with_defaults(example["data"], schema)}
-    optional = getattr(schema, "optional", ())
-    shown = {
-        key: default_of(field)
-        for key, (name, field) in members.items()
-        if name not in optional and (field.allow_none or default_of(field) is not None)
-    } | example
-    return {
-        key: with_defaults(shown[key], inner_schema(field))
-        for key, (_, field) in members.items()
-        if key in shown
-    }
+    shown = {}
+    for name, field in fields.items():
+        default = default_of(field)
+        if field.data_key in example:
+            inner = field.inner if isinstance(field, List) else None
+            inner_schema = inner.schema if isinstance(inner, Nested) else None
+            shown[field.data_key] = with_defaults(example[field.data_key], inner_schema)
+        elif name not in schema.optional and (field.allow_none or default is not None):
+            shown[field.data_key] = default
+    return shown
 
 
 def default_of(field: AnyField) -> object:
     """Return the value that a new object has without this field; None if there is none."""
     default = field.load_default() if callable(field.load_default) else field.load_default
     return None if default is missing else default
-
-
-def inner_schema(field: AnyField) -> type[Schema] | None:
-    """Return the schema of the objects in a list of objects, otherwise None."""
-    inner = field.inner if isinstance(field, List) else None
-    return inner.schema if isinstance(inner, Nested) else None
 
 
 def with_sentence(schema: JSON, sentence: str) -> JSON:
@@ -192,13 +178,16 @@ def with_sentence(schema: JSON, sentence: str) -> JSON:
     return {**schema, "description": ". ".join(filter(None, sentences))}
 
 
-def keys(members: Iterable[AnyField]) -> list[str]:
-    return [str(field.data_key) for field in members]
-
-
-def object_of(properties: dict[str, JSON], required: list[str]) -> JSON:
+def object_of(
+    fields: Mapping[str, AnyField],
+    describe: Callable[[AnyField], JSON],
+    required: Collection[str] = (),
+) -> JSON:
+    """Describe an object with these fields; ``required`` has their names in Python."""
+    keys = [field.data_key for name, field in fields.items() if name in required]
+    properties = {str(field.data_key): describe(field) for field in fields.values()}
     return {
         "type": "object",
-        **({"required": required} if required else {}),
+        **({"required": keys} if keys else {}),
         "properties": properties,
     }

@@ -1,6 +1,6 @@
 """Base classes for the schemas of requests and resources, and the errors of an invalid request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
@@ -28,6 +28,10 @@ class StrictSchema(Schema):
     """Rejects unknown names and suggests the nearest known one."""
 
     unknown_message = "unknown field"
+    # The fields that a response may lack.
+    optional: tuple[str, ...] = ()
+    # Further keywords of the JSON Schema of a request.
+    json_schema: Mapping[str, object] = {}
 
     class Meta:
         unknown = RAISE
@@ -63,8 +67,6 @@ class Resource(StrictSchema):
     service sets the fields with ``dump_only``. A response has all fields without ``load_only``, but
     the fields in ``optional`` may be absent.
     """
-
-    optional: tuple[str, ...] = ()
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: object) -> dict[str, Any]:

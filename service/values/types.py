@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
 
-from marshmallow import Schema, ValidationError, fields
+from marshmallow import ValidationError, fields
 
 # A response lists at most this many invalid fields.
 MAX_ERRORS = 100
@@ -140,7 +140,7 @@ class Field(fields.Field[Any]):
 class Nested(Field):
     """An object in a response."""
 
-    def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
+    def __init__(self, schema: type[Any], **options: Unpack[Options]) -> None:
         super().__init__(**options)
         self.schema = schema
 
@@ -181,7 +181,7 @@ class Items(List):
 
     default_error_messages = {"object": "must be an object"}
 
-    def __init__(self, schema: Schema, max: int, **options: Unpack[Options]) -> None:
+    def __init__(self, schema: Any, max: int, **options: Unpack[Options]) -> None:
         super().__init__(Nested(type(schema)), {"maxItems": max}, **options)
         self.schema = schema
         self.load: Callable[[Any], Any] = schema.load

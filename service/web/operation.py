@@ -29,7 +29,7 @@ class Operation:
 
     # The schema of the query if it is a ``Query``, otherwise of the body. The view gets the loaded
     # values as its first argument. All requests share this instance of the schema.
-    arguments: Schema | None = None
+    arguments: StrictSchema | None = None
     # The schema and the status of the response if the request succeeds.
     response: type[StrictSchema] | None = None
     status: int = 200
