@@ -7,7 +7,7 @@ from service.values import Values, schemas, types
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
-KIND: types.Described = {
+KIND: Values = {
     "description": "What the AI suggests",
     "json_schema": {"examples": ["task", "due_date", "assignee"]},
 }

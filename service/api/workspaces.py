@@ -12,11 +12,11 @@ from service.web.operation import operation
 from service.web.responses import Body, One, reply, reply_one, require_match
 from service.web.safe_writes import expected_versions
 
-SLUG: types.Described = {
+SLUG: Values = {
     "description": "The short name in URLs",
     "json_schema": {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
 }
-PLAN: types.Described = {
+PLAN: Values = {
     "description": "The plan, which determines the rate limits",
     "json_schema": {"examples": ["Starter", "Pro", "Team"]},
 }

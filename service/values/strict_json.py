@@ -1,7 +1,9 @@
 """A strict, bounded parser of JSON objects (RFC 8259): UTF-8, unique names, finite numbers."""
 
 import json
+import re
 from collections import Counter
+from math import isinf
 from typing import Any
 
 MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
@@ -10,8 +12,6 @@ MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
 MAX_UNCOUNTED, MAX_VALUES = 65_536, 4096
 # How deep arrays and objects may be nested; Python's own limit differs from version to version.
 MAX_DEPTH = 100
-BRACKETS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-NO_BRACKETS = bytes(set(range(256)) - BRACKETS.keys())
 
 # The messages of StrictJSONError.
 MESSAGES = {
@@ -73,8 +73,8 @@ def _is_too_deep(content: bytes) -> bool:
     """Return whether lists or objects are nested too deep; brackets inside strings do not count."""
     depth = 0
     outside = b"".join(_unescaped(content).split(b'"')[::2])
-    for bracket in outside.translate(None, NO_BRACKETS):
-        depth += BRACKETS[bracket]
+    for bracket in re.findall(rb"[][{}]", outside):
+        depth += 1 if bracket in b"[{" else -1
         if depth > MAX_DEPTH:
             return True
     return False
@@ -107,7 +107,7 @@ def _integer(text: str) -> int:
 
 def _number(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if isinf(number):
         raise StrictJSONError("number", number=text[:20])
     return number
 

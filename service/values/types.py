@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, TypedDict, Unpack
+from typing import Any
 from zoneinfo import available_timezones
 
 from marshmallow import ValidationError, fields
@@ -24,7 +24,7 @@ MILLISECOND = timedelta(milliseconds=1)
 # No row has this id. It replaces a malformed id, so that the response is the same 404 as for an
 # unknown id.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
-UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
+UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 # The timestamps of RFC 3339 without leap seconds. In addition, three forms of ISO 8601 are allowed:
 # without seconds, without an offset, and with an offset in hours. Without this pattern,
@@ -85,31 +85,16 @@ def uuid_or_nil(text: object) -> str:
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
-class Described(TypedDict, total=False):
-    """The description of a field in the published document: a sentence and JSON Schema keywords."""
-
-    description: str
-    json_schema: Mapping[str, object]
-
-
-class Options(Described, total=False):
-    """The options of a field that marshmallow defines."""
-
-    required: bool
-    allow_none: bool
-    dump_only: bool
-    load_only: bool
-    # With None as the default, the field may also be null.
-    load_default: object
-    data_key: str
+NOTHING: Mapping[str, object] = {}
 
 
 class Field(fields.Field[Any]):
     """A field that carries its JSON Schema, and loads a value with ``_convert``.
 
-    The schema is merged from three sources: the arguments of ``__init__``, the ``json_schema`` of
-    the class, and the option ``json_schema`` of the single field. Later sources win.
-    ``request_note`` is a sentence that only the descriptions of requests contain.
+    The schema is merged from three sources: ``known``, which a subclass passes, the ``json_schema``
+    of the class, and the option ``json_schema`` of the single field. Later sources win.
+    ``request_note`` is a sentence that only the descriptions of requests contain. The other options
+    are those of marshmallow; with the ``load_default`` None, the field may also be null.
     """
 
     default_error_messages = {
@@ -118,16 +103,21 @@ class Field(fields.Field[Any]):
         "read_only": "is read-only; the service sets it",
     }
     request_note = ""
-    json_schema: Mapping[str, object] = {}
+    json_schema = NOTHING
 
     def __init__(
-        self, known: Mapping[str, object] | None = None, /, **options: Unpack[Options]
+        self,
+        known: Mapping[str, object] = NOTHING,
+        /,
+        *,
+        description: str | None = None,
+        json_schema: Mapping[str, object] = NOTHING,
+        **options: Any,
     ) -> None:
-        others: dict[str, Any] = {**options}
-        metadata = {**(known or {}), **self.json_schema, **others.pop("json_schema", {})}
-        if "description" in others:
-            metadata["description"] = others.pop("description")
-        super().__init__(**others, metadata=metadata)
+        metadata = {**known, **self.json_schema, **json_schema}
+        if description:
+            metadata["description"] = description
+        super().__init__(**options, metadata=metadata)
 
     def _convert(self, value: object) -> object:
         """Return the loaded value; raises ValidationError."""
@@ -140,7 +130,7 @@ class Field(fields.Field[Any]):
 class Nested(Field):
     """An object in a response."""
 
-    def __init__(self, schema: type[Any], **options: Unpack[Options]) -> None:
+    def __init__(self, schema: type[Any], **options: Any) -> None:
         super().__init__(**options)
         self.schema = schema
 
@@ -151,7 +141,7 @@ class List(Field):
     default_error_messages = {"invalid": "must be a list"}
 
     def __init__(
-        self, inner: Field, known: Mapping[str, object] | None = None, /, **options: Unpack[Options]
+        self, inner: Field, known: Mapping[str, object] = NOTHING, /, **options: Any
     ) -> None:
         super().__init__(known, **options)
         self.inner = inner
@@ -181,7 +171,7 @@ class Items(List):
 
     default_error_messages = {"object": "must be an object"}
 
-    def __init__(self, schema: Any, max: int, **options: Unpack[Options]) -> None:
+    def __init__(self, schema: Any, max: int, **options: Any) -> None:
         super().__init__(Nested(type(schema)), {"maxItems": max}, **options)
         self.schema = schema
         self.load: Callable[[Any], Any] = schema.load
@@ -202,13 +192,16 @@ class Text(Field):
         "length": "must have {min} to {max} characters, not {actual}",
     }
 
-    def __init__(
-        self, max: int, *, min: int = 0, trim: bool = False, **options: Unpack[Options]
-    ) -> None:
-        pattern = NOT_BLANK if trim else NO_NUL
-        json_schema = {"type": "string", "minLength": min, "maxLength": max, "pattern": pattern}
-        super().__init__(json_schema, **options)
-        self.min, self.max, self.trim = min, max, trim
+    # Subclasses with other limits take no arguments for them.
+    max, min, trim = MAX_TEXT, 0, False
+    # A pattern that the whole text matches, or else has the error ``form``.
+    well_formed: re.Pattern[str] | None = None
+
+    def __init__(self, max: int | None = None, **options: Any) -> None:
+        self.max = max or self.max
+        self.min, self.trim = options.pop("min", self.min), options.pop("trim", self.trim)
+        bounds = {"type": "string", "minLength": self.min, "maxLength": self.max}
+        super().__init__({**bounds, "pattern": NOT_BLANK if self.trim else NO_NUL}, **options)
 
     def _convert(self, value: object) -> str:
         if not isinstance(value, str):
@@ -222,6 +215,8 @@ class Text(Field):
             text.encode()
         except UnicodeEncodeError:
             raise self.make_error("surrogate") from None
+        if self.well_formed and not self.well_formed.fullmatch(text):
+            raise self.make_error("form")
         return text
 
 
@@ -233,20 +228,12 @@ class PersonName(Text):
     """
 
     default_error_messages = {
-        "control": "must not contain control characters or characters that change the direction"
+        "form": "must not contain control characters or characters that change the direction"
         " of text"
     }
     json_schema = {"pattern": PERSON_NAME}
-    control = re.compile(f"[{CONTROL}]")
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_NAME, min=1, trim=True, **options)
-
-    def _convert(self, value: object) -> str:
-        name = super()._convert(value)
-        if self.control.search(name):
-            raise self.make_error("control")
-        return name
+    max, min, trim = MAX_NAME, 1, True
+    well_formed = re.compile(f"[^{CONTROL}]*")
 
 
 class Words(Text):
@@ -254,16 +241,13 @@ class Words(Text):
 
     default_error_messages = {"words": "must have 1 to 8 words, not {actual}"}
     json_schema = {"pattern": rf"^{WORD}([{BLANK}]{WORD}){{0,7}}[{BLANK}]*$"}
-    wildcard = re.compile(r"[%_\\]")
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_NAME, min=1, **options)
+    max, min = MAX_NAME, 1
 
     def _convert(self, value: object) -> list[str]:  # type: ignore[override]
         words = super()._convert(value).split()
         if not 1 <= len(words) <= 8:
             raise self.make_error("words", actual=len(words))
-        return ["%" + self.wildcard.sub(r"\\\g<0>", word) + "%" for word in words]
+        return ["%" + re.sub(r"[%_\\]", r"\\\g<0>", word) + "%" for word in words]
 
 
 class OneOf(Field):
@@ -276,9 +260,7 @@ class OneOf(Field):
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(
-        self, *choices: str, schema_name: str | None = None, **options: Unpack[Options]
-    ) -> None:
+    def __init__(self, *choices: str, schema_name: str | None = None, **options: Any) -> None:
         pattern = f"^({'|'.join(map(re.escape, choices))})$"
         strings = {"pattern": pattern, "examples": [*choices]}
         values = {"enum": [*choices]} if schema_name else strings
@@ -296,7 +278,7 @@ class SomeOf(List):
 
     default_error_messages = {"choice": "must be one or more of: {choices}; not {value}"}
 
-    def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
+    def __init__(self, *choices: str, schema_name: str, **options: Any) -> None:
         super().__init__(OneOf(*choices, schema_name=schema_name), {"minItems": 1}, **options)
         self.choices = choices
 
@@ -320,11 +302,11 @@ class Id(Field):
         "uuid_or_word": "must be an id, or one of: {words}",
     }
 
-    def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
+    def __init__(self, *, words: Collection[str] = (), **options: Any) -> None:
         # A single pattern for ids and words, because an anyOf breaks generated clients in Java.
-        words_or_uuid = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
+        pattern = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
         super().__init__(
-            {"type": "string", **(words_or_uuid if words else {"format": "uuid"})}, **options
+            {"type": "string", **(pattern if words else {"format": "uuid"})}, **options
         )
         self.words = words
 
@@ -370,7 +352,7 @@ class Timestamp(Field):
         "day": "must be a day that exists; {value} does not",
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
-    well_formed = re.compile(TIMESTAMP, re.ASCII)
+    well_formed = re.compile(TIMESTAMP)
     request_note = "Years 1900 to 9998; seconds are optional; no offset means UTC"
 
     # There is no pattern. Generated clients turn this format into a date, and a pattern can only be
@@ -406,7 +388,7 @@ class Day(Timestamp):
         "timestamp": "must be a day, like 2026-11-20",
         "range": "must be in the years 1900 to 9998",
     }
-    well_formed = re.compile(DAY, re.ASCII)
+    well_formed = re.compile(DAY)
     request_note = ""
     json_schema = {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
@@ -429,7 +411,7 @@ class DayOrTimestamp(Timestamp):
         "timestamp": "must be a day or an ISO 8601 timestamp, like 2026-11-20 or"
         " 2026-11-20T11:02:43Z"
     }
-    well_formed = re.compile(f"{DAY}|{TIMESTAMP}", re.ASCII)
+    well_formed = re.compile(f"{DAY}|{TIMESTAMP}")
     request_note = (
         f"{Timestamp.request_note}. A day, like 2026-11-20, means its end in the workspace's"
         " timezone"
@@ -450,7 +432,7 @@ class Bound(DayOrTimestamp):
     default_error_messages = {
         "plus": "must not have a space before its offset; in a URL, write + as %2B"
     }
-    beyond_milliseconds = re.compile(r"[.,][0-9]{3}[0-9]*[1-9]", re.ASCII)
+    beyond_milliseconds = re.compile(r"[.,][0-9]{3}[0-9]*[1-9]")
 
     def _moment(self, value: object) -> datetime:
         text = str(value)
@@ -463,15 +445,12 @@ class Bound(DayOrTimestamp):
 
 class Timezone(Text):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
-
+    max, min = MAX_REFERENCE, 1
     json_schema = {
         "pattern": TIMEZONE,
         "description": "An IANA timezone name",
         "examples": ["Europe/Berlin", "America/New_York", "UTC"],
     }
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_REFERENCE, min=1, **options)
 
     def _convert(self, value: object) -> str:
         name = super()._convert(value)
@@ -498,52 +477,42 @@ class Email(Text):
         "domain": "must have a domain like example.com after the @: at least two parts of 1 to 63"
         " letters, digits and inner hyphens, the last of which begins with a letter",
     }
-    well_formed = re.compile(f"{MAILBOX}@{DOMAIN}", re.ASCII)
-    mailbox = re.compile(MAILBOX, re.ASCII)
+    max, min = MAX_EMAIL, 3
+    address = re.compile(f"{MAILBOX}@{DOMAIN}")
     json_schema = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_EMAIL, min=3, **options)
 
     def _convert(self, value: object) -> str:
         email = super()._convert(value)
         mailbox, _, domain = email.rpartition("@")
         # RFC 5321: the part before the @ has at most 64 octets.
-        if self.well_formed.fullmatch(email) and len(mailbox) <= 64:
+        short = len(mailbox) <= 64
+        if short and self.address.fullmatch(email):
             return email
         if not mailbox or not domain or re.search(r"[\s<>@]", mailbox + domain):
             raise self.make_error("email")
         if not email.isascii():
             raise self.make_error("ascii")
-        wrong_domain = self.mailbox.fullmatch(mailbox) and len(mailbox) <= 64
-        raise self.make_error("domain" if wrong_domain else "mailbox")
+        raise self.make_error("domain" if short and re.fullmatch(MAILBOX, mailbox) else "mailbox")
 
 
 class StoredEmail(Email):
     """An address that the database may have: release 1.1.0 required less of its domain."""
 
-    well_formed = re.compile(f"{MAILBOX}@{STORED_DOMAIN}", re.ASCII)
+    address = re.compile(f"{MAILBOX}@{STORED_DOMAIN}")
 
 
 class URL(Text):
     """An http or https URL. service/webhooks checks whether a webhook may use it."""
 
     default_error_messages = {
-        "url": "must be an http or https URL in ASCII, with a host, without user name and password",
+        "form": "must be an http or https URL in ASCII, with a host, without user name and"
+        " password",
         "unresolved": "must have a host that can be resolved within 2 s",
         "private": "must have a host with public addresses only",
     }
-    well_formed = re.compile(URL_TEXT, re.ASCII)
+    max, min = MAX_URL, 1
+    well_formed = re.compile(URL_TEXT)
     json_schema = {"pattern": URL_TEXT, "examples": ["https://hooks.example.com/tasks"]}
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_URL, min=1, **options)
-
-    def _convert(self, value: object) -> str:
-        url = super()._convert(value)
-        if not self.well_formed.fullmatch(url):
-            raise self.make_error("url")
-        return url
 
 
 class StringList(List):
@@ -562,7 +531,7 @@ class StringList(List):
         *,
         min: int = 0,
         unique: bool = False,
-        **options: Unpack[Options],
+        **options: Any,
     ) -> None:
         bounds = {"minItems": min, "maxItems": max} if min else {"maxItems": max}
         super().__init__(item, bounds, **options)
@@ -589,26 +558,26 @@ class Boolean(Field):
     """JSON's true or false; in a query, the words true or false."""
 
     default_error_messages = {"boolean": "must be true or false"}
+    json_schema = {"type": "boolean"}
 
-    def __init__(self, *, query: bool = False, **options: Unpack[Options]) -> None:
-        super().__init__({"type": "boolean"}, **options)
+    def __init__(self, *, query: bool = False, **options: Any) -> None:
+        super().__init__(**options)
         self.query = query
 
     def _convert(self, value: object) -> bool:
-        if self.query and value in ("true", "false"):
-            return bool(value == "true")
-        if self.query or not isinstance(value, bool):
+        words = {"true": True, "false": False}
+        found = words.get(str(value)) if self.query else value
+        if not isinstance(found, bool):
             raise self.make_error("boolean")
-        return value
+        return found
 
 
 class ReadOnlyInteger(Field):
     """A 32-bit integer of at least ``min``, which only the service sets."""
 
-    def __init__(self, *, min: int = 0, **options: Unpack[Options]) -> None:
+    def __init__(self, *, min: int = 0, **options: Any) -> None:
         json_schema = {"type": "integer", "format": "int32", "minimum": min}
-        options["dump_only"] = True
-        super().__init__(json_schema, **options)
+        super().__init__(json_schema, dump_only=True, **options)
 
 
 class CountingNumber(Field):
@@ -627,23 +596,18 @@ class Limit(Field):
     """The number of items on a page, at least 1; numbers above ``max`` are lowered to ``max``."""
 
     default_error_messages = {"limit": "must be an integer from 1 to {max}"}
+    # The schema has no maximum, because the service lowers larger values to ``max``. The format
+    # int32 is large enough for clients.
+    json_schema = {"type": "integer", "format": "int32", "minimum": 1}
 
     def __init__(self, default: int, max: int) -> None:
         description = f"The maximum number of items on the page; values above {max} count as {max}"
-        # The schema has no maximum, because the service lowers larger values to ``max``. The format
-        # int32 is large enough for clients.
-        json_schema = {
-            "type": "integer",
-            "format": "int32",
-            "minimum": 1,
-            "description": description,
-        }
-        super().__init__(json_schema, load_default=default)
+        super().__init__(description=description, load_default=default)
         self.max = max
 
     def _convert(self, value: object) -> int:
         text = str(value)
-        if not re.fullmatch("[1-9][0-9]*", text, re.ASCII):
+        if not re.fullmatch("[1-9][0-9]*", text):
             raise self.make_error("limit", max=self.max)
         return min(int(text[:9]), self.max)
 
@@ -655,6 +619,7 @@ class Cursor(Field):
     """
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
+    json_schema = {"type": "string"}
 
     def __init__(
         self,
@@ -665,12 +630,8 @@ class Cursor(Field):
         # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
         key = r"(-[0-9]{1,13}|[0-9]{1,15})\."
         prefix = {True: key, False: "", None: f"({key})?"}[keyed]
-        json_schema = {
-            "type": "string",
-            "description": description,
-        }
-        super().__init__(json_schema, load_default=(None, None))
-        self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}", re.ASCII)
+        super().__init__(description=description, load_default=(None, None))
+        self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}")
 
     def _convert(self, value: object) -> tuple[str | None, str]:
         if not self.well_formed.fullmatch(str(value)):

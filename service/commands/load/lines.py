@@ -6,7 +6,6 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Unpack
 
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
@@ -28,7 +27,6 @@ from service.values.types import (
     Id,
     NewId,
     OneOf,
-    Options,
     PersonName,
     StoredEmail,
     StringList,
@@ -42,9 +40,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 class UserRef(Text):
     default_error_messages = {"user": "must be the e-mail address or the id of a user"}
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__(MAX_EMAIL, min=1, **options)
+    max, min = MAX_EMAIL, 1
 
     def _convert(self, value: object) -> str:
         text = super()._convert(value)
