@@ -73,8 +73,8 @@ def _is_too_deep(content: bytes) -> bool:
     """Return whether lists or objects are nested too deep; brackets inside strings do not count."""
     depth = 0
     outside = b"".join(_unescaped(content).split(b'"')[::2])
-    for bracket in re.findall(rb"[][{}]", outside):
-        depth += 1 if bracket in b"[{" else -1
+    for bracket in re.finditer(rb"[][{}]", outside):
+        depth += 1 if bracket[0] in b"[{" else -1
         if depth > MAX_DEPTH:
             return True
     return False
