@@ -206,7 +206,9 @@ class Settings:
         "4", seconds, "maximum duration of one statement, in seconds"
     )
     pool_timeout: float = setting(
-        "2", seconds, "seconds that a request may wait for a thread and a database connection"
+        "2",
+        seconds,
+        "seconds to wait for a database connection, less the wait for a thread, but at least 0.2",
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch, "serve the reference page at /docs; for development")

@@ -111,6 +111,25 @@ def test_a_workspace_that_is_exported_and_loaded_again_is_the_same_with_or_witho
     assert sorted(states) == ["active", "active", "active", "deactivated"]
 
 
+def test_when_a_deleted_workspace_is_loaded_again_only_the_tokens_for_it_alone_stay_revoked(
+    app, cli, load, export
+):
+    words = "token", "create", "alice@example.com"
+    clients = {
+        "any workspace": Client(app, value(cli(*words)).strip()),
+        "this one alone": Client(app, value(cli(*words, "--workspace", "acme")).strip()),
+        "a session": Client(app, cookie=value(cli("session", "create", "alice@example.com"))),
+    }
+    exported = export()
+    value(cli("workspace", "delete", "acme", "--yes"))
+    assert load(exported).exit_code == 0
+    assert {name: client.get("/tasks").status_code for name, client in clients.items()} == {
+        "any workspace": 200,
+        "this one alone": 401,
+        "a session": 200,
+    }
+
+
 def test_load_rejects_an_incomplete_export_and_loads_nothing_of_it(
     cli, load, export, acme, connection
 ):

@@ -273,12 +273,14 @@ def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
 
     if polls:
         poll = "while (true) { await show(); await new Promise((go) => setTimeout(go, 50)); }\n"
+        start = 'attempt("Loading…", start)();\n'
         page = site.page.read_text()
-        site.page.write_text(replaced(page, ("attempt(start)();\n", f"attempt(start)();\n{poll}")))
+        site.page.write_text(replaced(page, (start, start + poll)))
     site.service.behaves(at_service)
     site.login.behaves(at_login)
     seen = told(site, "leaving", LOGIN="alice@example.com", POLLS=polls)
     assert refused.is_set()
+    assert seen["sign"] == "Saving…"
     # The provider asks whether it should end its session too.
     assert "sign-out" in seen["tabs"][0].lower()
     if polls:
@@ -346,6 +348,15 @@ def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
 def test_a_link_to_the_login_page_cannot_lead_to_another_origin(site, wanted):
     seen = signs_in(site, "alice@example.com", f"/login?next={quote(wanted)}")
     assert seen["url"].startswith(f"{site.origin}/")
+
+
+def test_people_with_disabilities_meet_no_serious_barrier_on_the_example_pages(site):
+    assets = site.page.parent / "assets"
+    assets.mkdir(exist_ok=True)
+    shutil.copy(EXAMPLES / "tasks.html", assets)
+    seen = told(site, "barriers", TOKEN=TOKENS["alice"])
+    assert seen == {name: [True, []] for name in seen}
+    assert len(seen) == 3 * 2 * 2
 
 
 def test_an_owner_adds_an_address_and_its_person_signs_in_as_a_member(site, connection, cast):

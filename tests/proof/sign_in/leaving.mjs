@@ -1,5 +1,5 @@
-// Signs in, opens the page in two tabs, and signs out in the first tab while that is still loading its list. Prints what
-// both tabs then show.
+// Signs in, opens the page in two tabs, and signs out in the first tab while that is still loading its list. Prints the
+// sign that the first tab showed before, and what both tabs then show.
 import { cookies, signIn, tell, text } from "./browser.mjs";
 
 const { LOGIN, ORIGIN, POLLS } = process.env;
@@ -16,9 +16,10 @@ await tell(async (browser) => {
   await page.click("form button");
   await added;
   await page.waitForRequest(lists);
+  const sign = await page.$eval("[role=status]", ({ textContent }) => textContent);
   await page.click("#out");
   const asked = (tab) => tab.waitForSelector("[name=logout], [name=login]", { timeout: 10000 });
   await asked(page).catch(() => null);
   if (POLLS) await asked(other).catch(() => null);
-  return { tabs: [await text(page), await text(other)], left: (await cookies(browser)).length };
+  return { sign, tabs: [await text(page), await text(other)], left: (await cookies(browser)).length };
 });
