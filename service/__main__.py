@@ -90,12 +90,13 @@ class Commands(click.Group):
             return super().invoke(context)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
-        except Exception:
+        except Exception as error:
             # Imported late, because its libraries would slow down --help and usage errors.
-            from service.commands.base import errors_in_one_line
+            from service.commands.base import in_one_line
 
-            with errors_in_one_line():
+            if (text := in_one_line(error)) is None:
                 raise
+            raise click.ClickException(text) from None
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -26,6 +26,8 @@ from service.values.types import camel_case
 # The errors that statements raise in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
+email_argument = click.argument("email")
+slug_argument = click.argument("slug")
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON array of objects instead of lines."
 )
@@ -41,19 +43,18 @@ class FoundWorkspace(NamedTuple):
     owner_id: str | None
 
 
-@contextmanager
-def errors_in_one_line() -> Iterator[None]:
-    """Let the errors of a command end it with one line on stderr and exit status 1."""
-    try:
-        yield
-    except InvalidSetting as error:
-        raise click.ClickException(str(error)) from None
-    except ValidationError as error:
-        raise click.ClickException(describe_invalid(error)) from None
-    except UnicodeEncodeError:
-        raise click.ClickException("an argument is not UTF-8") from None
-    except psycopg.Error as error:
-        raise click.ClickException(describe(error)) from None
+def in_one_line(error: Exception) -> str | None:
+    """Explain the error of a command in one line; None for an error that is a defect."""
+    match error:
+        case InvalidSetting():
+            return str(error)
+        case ValidationError():
+            return describe_invalid(error)
+        case UnicodeEncodeError():
+            return "an argument is not UTF-8"
+        case psycopg.Error():
+            return describe(error)
+    return None
 
 
 def describe(error: psycopg.Error) -> str:
@@ -170,15 +171,18 @@ def printable(text: str) -> str:
 def cell(value: object) -> str:
     """Format a value for a line: ``-`` for null, commas between the items of a list."""
     if isinstance(value, list):
-        value = ",".join(value) or None
+        value = ",".join(map(str, value)) or None
     return "-" if value is None else printable(str(value))
 
 
-def echo_row(row: Iterable[object]) -> None:
-    click.echo("\t".join(map(cell, row)))
+def echo_ids(name: str, absent: str = "", /, **values: object) -> None:
+    """Run ``sql/<name>.sql``, and print the id of each row.
 
-
-def echo_ids(rows: Iterable[IdRow]) -> None:
+    If there is none, raise ClickException with the message ``absent``, unless it is empty.
+    """
+    rows = query(IdRow, name, **values)
+    if absent and not rows:
+        raise click.ClickException(absent)
     for row in rows:
         click.echo(row.id)
 
@@ -190,17 +194,20 @@ def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
     """
     rows = list(rows)
     if as_json:
-        echo_json(json_of(rows))
+        click.echo(json.dumps(json_of(rows), indent=1))
     elif rows and sys.stdout.isatty():
         head = [column.replace("_", " ").upper() for column in rows[0]._fields]
-        echo_aligned([head, *(list(map(cell, row)) for row in rows)])
+        lines = [head, *([*map(cell, row)] for row in rows)]
+        widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            padded = [
+                text + " " * (column - width(text))
+                for text, column in zip(line, widths, strict=True)
+            ]
+            click.echo("  ".join(padded).rstrip())
     else:
         for row in rows:
-            echo_row(row)
-
-
-def echo_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=1))
+            click.echo("\t".join(map(cell, row)))
 
 
 def json_of(value: object) -> object:
@@ -209,15 +216,6 @@ def json_of(value: object) -> object:
     if columns := getattr(value, "_asdict", None):
         return {camel_case(name): json_of(item) for name, item in columns().items()}
     return value
-
-
-def echo_aligned(lines: list[list[str]]) -> None:
-    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = [
-            text + " " * (column - width(text)) for text, column in zip(line, widths, strict=True)
-        ]
-        click.echo("  ".join(padded).rstrip())
 
 
 def width(text: str) -> int:

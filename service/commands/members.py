@@ -8,9 +8,11 @@ from service.callers import OPERATOR
 from service.commands.base import (
     confirm,
     echo_rows,
+    email_argument,
     json_option,
     one_row,
     query,
+    slug_argument,
     validate,
     yes_option,
 )
@@ -45,8 +47,8 @@ member = click.Group("member")
 
 
 @member.command("add")
-@click.argument("slug")
-@click.argument("email")
+@slug_argument
+@email_argument
 @click.option(
     "--role",
     type=click.Choice(ROLES),
@@ -73,7 +75,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 
 
 @member.command("list")
-@click.argument("slug")
+@slug_argument
 @json_option
 def list_members(slug: str, as_json: bool) -> None:
     """List the members of SLUG in the order in which they joined.
@@ -85,8 +87,8 @@ def list_members(slug: str, as_json: bool) -> None:
 
 
 @member.command("remove")
-@click.argument("slug")
-@click.argument("email")
+@slug_argument
+@email_argument
 @yes_option
 def remove_member(slug: str, email: str, yes: bool) -> None:
     """Remove the user EMAIL from the workspace SLUG.

@@ -10,6 +10,7 @@ from service.commands.base import (
     confirm,
     echo_ids,
     echo_rows,
+    email_argument,
     json_option,
     one_row,
     query,
@@ -20,6 +21,9 @@ from service.commands.users import ListedUser
 from service.database.statements import IdRow
 from service.output import echo_secret
 from service.values.types import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
+
+# What to do if a new token or session could not be printed.
+NOBODY_HAS = "the {} exists, but nobody has it: token list {} shows its id, revoke it"
 
 
 class ListedToken(NamedTuple):
@@ -46,7 +50,7 @@ token = click.Group("token")
 
 
 @token.command("create")
-@click.argument("email")
+@email_argument
 @click.option(
     "--scope",
     type=click.Choice(SCOPES),
@@ -78,35 +82,19 @@ def create_token(
     each program.
     """
     name = validate(Text(MAX_NAME), "--name", name)
-    echo_secret(
-        new_token(email, scope, expires_in, name, workspace),
-        f"the token exists, but nobody has it: token list {email} shows its id, revoke it",
-    )
+    secret = new_token(email, scope=scope, days=expires_in, name=name, workspace=workspace)
+    echo_secret(secret, NOBODY_HAS.format("token", email))
 
 
-def new_token(
-    email: str,
-    scope: str = "write",
-    expires_in: int | None = None,
-    name: str = "",
-    workspace: str | None = None,
-) -> str:
+def new_token(email: str, *, workspace: str | None, **values: object) -> str:
     """Create an API token and return its text; the database stores only the SHA-256 of the text.
 
     Raises ClickException if the user does not exist, is deactivated, or is not a member of the
     workspace.
     """
     require_active_user(email)
-    secret, _ = create_credential(
-        partial(one_row, IdRow, "tokens/create", f"{email} is not a member of {workspace}"),
-        "api",
-        email=email,
-        scope=scope,
-        days=expires_in,
-        name=name,
-        workspace=workspace,
-    )
-    return secret
+    store = partial(one_row, IdRow, "tokens/create", f"{email} is not a member of {workspace}")
+    return create_credential(store, "api", email=email, workspace=workspace, **values)[0]
 
 
 def new_session(email: str, days: int = SESSION_DAYS) -> str:
@@ -114,19 +102,14 @@ def new_session(email: str, days: int = SESSION_DAYS) -> str:
 
     Raises ClickException if the user does not exist or is deactivated.
     """
-    secret, _ = create_credential(
-        partial(one_row, CreatedSession, "sessions/create", f"there is no user {email}"),
-        "session",
-        user_id=require_active_user(email).id,
-        days=days,
-        expires_at=None,
-        name=None,
-    )
-    return secret
+    user_id = require_active_user(email).id
+    store = partial(one_row, CreatedSession, "sessions/create", f"there is no user {email}")
+    values = {"user_id": user_id, "days": days, "expires_at": None, "name": None}
+    return create_credential(store, "session", **values)[0]
 
 
 @token.command("list")
-@click.argument("email")
+@email_argument
 @json_option
 def list_tokens(email: str, as_json: bool) -> None:
     """List a user's API tokens and sessions, oldest first. The worker deletes them 90 days after
@@ -149,13 +132,11 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
     sessions of this user, and prints one id per line.
     """
     if not of_user:
-        click.echo(
-            one_row(IdRow, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id
-        )
+        echo_ids("tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id))
         return
     require_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
-    echo_ids(query(IdRow, "tokens/revoke_all", email=id))
+    echo_ids("tokens/revoke_all", email=id)
 
 
 def require_user(email: str) -> ListedUser:
@@ -173,7 +154,7 @@ session = click.Group("session")
 
 
 @session.command("create")
-@click.argument("email")
+@email_argument
 @click.option(
     "--expires-in",
     type=click.IntRange(1, 36500),
@@ -187,18 +168,20 @@ def create_session(email: str, expires_in: int) -> None:
 
     Prints the value of the cookie 'session'. Save it: no command can print it again.
     """
-    echo_secret(
-        new_session(email, expires_in),
-        f"the session exists, but nobody has it: token list {email} shows its id, revoke it",
-    )
+    echo_secret(new_session(email, expires_in), NOBODY_HAS.format("session", email))
 
 
-@session.command("list")
-@click.option(
+# The commands list and revoke have this option.
+since_option = partial(
+    click.option,
     "--since",
     metavar="TIMESTAMP",
     help="Only sessions created since this time, like 2026-11-20T11:00:00Z.",
 )
+
+
+@session.command("list")
+@since_option()
 @json_option
 def list_sessions(since: str | None, as_json: bool) -> None:
     """List the active sessions of all users, oldest first.
@@ -210,12 +193,7 @@ def list_sessions(since: str | None, as_json: bool) -> None:
 
 
 @session.command("revoke")
-@click.option(
-    "--since",
-    required=True,
-    metavar="TIMESTAMP",
-    help="Only sessions created since this time, like 2026-11-20T11:00:00Z.",
-)
+@since_option(required=True)
 @yes_option
 def revoke_sessions(since: str, yes: bool) -> None:
     """Revoke the sessions of all users that were created since a time.
@@ -225,4 +203,4 @@ def revoke_sessions(since: str, yes: bool) -> None:
     """
     moment = validate(Timestamp(), "--since", since)
     confirm(f"Revoke the sessions of all users created since {since}?", yes=yes)
-    echo_ids(query(IdRow, "sessions/revoke", since=moment))
+    echo_ids("sessions/revoke", since=moment)

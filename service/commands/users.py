@@ -6,17 +6,25 @@ import click
 
 from service.commands.base import (
     confirm,
-    echo_json,
+    echo_ids,
     echo_rows,
-    json_of,
+    email_argument,
     json_option,
     one_row,
     query,
+    slug_argument,
     validate,
     yes_option,
 )
-from service.database.statements import IdRow
 from service.values.types import Email, PersonName, uuid_or_nil
+
+
+class Membership(NamedTuple):
+    slug: str
+    role: str
+
+    def __str__(self) -> str:
+        return ":".join(self)
 
 
 class ListedUser(NamedTuple):
@@ -27,8 +35,8 @@ class ListedUser(NamedTuple):
     name: str | None
     # The slug; null without an active workspace.
     active_workspace: str | None
-    # Slug and role, like acme:owner.
-    workspaces: list[str]
+    # Texts like acme:owner, which become Memberships when they are printed.
+    workspaces: list[Any]
     created_at: str | None
     # The last use of a token or session.
     last_seen_at: str | None
@@ -53,17 +61,17 @@ user = click.Group("user")
 
 
 @user.command("create")
-@click.argument("email")
+@email_argument
 @click.argument("name")
 def create_user(email: str, name: str) -> None:
     """Create a user with this e-mail address and name; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(PersonName(), "NAME", name)
-    click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)
+    echo_ids("users/create", email=email, name=name)
 
 
 @user.command("rename")
-@click.argument("email")
+@email_argument
 @click.argument("name")
 def rename_user(email: str, name: str) -> None:
     """Change the name of the user EMAIL; prints the id.
@@ -72,20 +80,18 @@ def rename_user(email: str, name: str) -> None:
     sends at the next sign-in replaces this one.
     """
     name = validate(PersonName(), "NAME", name)
-    absent = f"there is no user {email}"
-    click.echo(one_row(IdRow, "users/rename", absent, email=email, name=name).id)
+    echo_ids("users/rename", f"there is no user {email}", email=email, name=name)
 
 
 @user.command("activate")
-@click.argument("email")
-@click.argument("slug")
+@email_argument
+@slug_argument
 def activate_workspace(email: str, slug: str) -> None:
     """Make the workspace SLUG the active workspace of the user EMAIL.
 
     Prints the id of the workspace.
     """
-    absent = f"{email} is not a member of {slug}"
-    click.echo(one_row(IdRow, "users/activate", absent, email=email, slug=slug).id)
+    echo_ids("users/activate", f"{email} is not a member of {slug}", email=email, slug=slug)
 
 
 @user.command("list")
@@ -115,19 +121,15 @@ def show_user(name: str, as_json: bool) -> None:
 
 def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:
     """Print users; in JSON each workspace is an object with slug and role."""
-    if not as_json:
-        echo_rows(rows, as_json=False)
-        return
-    shown: Any = json_of(rows)
-    for item in shown:
-        item["workspaces"] = [
-            dict(zip(("slug", "role"), text.split(":"), strict=True)) for text in item["workspaces"]
-        ]
-    echo_json(shown)
+    shown = [
+        row._replace(workspaces=[Membership(*text.split(":")) for text in row.workspaces])
+        for row in rows
+    ]
+    echo_rows(shown, as_json=as_json)
 
 
 @user.command("deactivate")
-@click.argument("email")
+@email_argument
 def deactivate_user(email: str) -> None:
     """Take away the access of the user EMAIL.
 
@@ -135,21 +137,21 @@ def deactivate_user(email: str) -> None:
     can assign a task to the user. The user's name, memberships, roles and tasks stay. To undo it,
     run user reactivate. Prints the id.
     """
-    click.echo(one_row(IdRow, "users/deactivate", f"there is no user {email}", email=email).id)
+    echo_ids("users/deactivate", f"there is no user {email}", email=email)
 
 
 @user.command("reactivate")
-@click.argument("email")
+@email_argument
 def reactivate_user(email: str) -> None:
     """Undo deactivate for the user EMAIL.
 
     The user's tokens and sessions work again. Prints the id.
     """
-    click.echo(one_row(IdRow, "users/reactivate", f"there is no user {email}", email=email).id)
+    echo_ids("users/reactivate", f"there is no user {email}", email=email)
 
 
 @user.command("delete")
-@click.argument("email")
+@email_argument
 @yes_option
 def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL; prints the id.

@@ -15,10 +15,10 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
+    slug_argument,
     validate,
 )
 from service.commands.workspaces import find_workspace
-from service.database.statements import IdRow
 from service.output import echo_secret
 from service.values.types import Timestamp, camel_case, uuid_or_nil
 from service.web.safe_writes import ANY_VERSION
@@ -77,7 +77,7 @@ webhook = click.Group("webhook")
 
 
 @webhook.command("list")
-@click.argument("slug")
+@slug_argument
 @json_option
 def list_webhooks(slug: str, as_json: bool) -> None:
     """List the webhooks of the workspace SLUG, oldest first.
@@ -132,7 +132,7 @@ def disable(id: str) -> None:
     Waiting deliveries stay until the webhook is enabled again. Events that occur while the webhook
     is disabled are never sent to it.
     """
-    click.echo(set_enabled(id, False))
+    set_enabled(id, False)
 
 
 @webhook.command("enable")
@@ -142,13 +142,13 @@ def enable(id: str) -> None:
 
     The deliveries that wait are sent first.
     """
-    click.echo(set_enabled(id, True))
+    set_enabled(id, True)
 
 
-def set_enabled(id: str, enabled: bool) -> str:
-    change = {"enabled": enabled, "changes": "{}", "reason": BY_OPERATOR, "versions": ANY_VERSION}
+def set_enabled(id: str, enabled: bool) -> None:
+    values = {**values_of(id), "changes": "{}", "reason": BY_OPERATOR, "versions": ANY_VERSION}
     absent = f"there is no webhook {id}"
-    return one_row(MatchedWebhook, "webhooks/update", absent, **values_of(id), **change).id
+    click.echo(one_row(MatchedWebhook, "webhooks/update", absent, **values, enabled=enabled).id)
 
 
 @webhook.command("deliveries")
@@ -200,12 +200,11 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     if failed:
         webhook_id = find_webhook(id).id
         moment = None if since is None else validate(Timestamp(), "--since", since)
-        ids = query(IdRow, "deliveries/redeliver_failed", id=webhook_id, since=moment)
+        echo_ids("deliveries/redeliver_failed", id=webhook_id, since=moment)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
         absent = f"there is no delivery {id}"
         found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
         values = {**OPERATOR, **found._asdict()}
-        ids = [IdRow(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
-    echo_ids(ids)
+        click.echo(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)

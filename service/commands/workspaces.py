@@ -10,16 +10,17 @@ from service.commands.base import (
     FoundWorkspace,
     confirm,
     connect,
+    echo_ids,
     echo_rows,
     json_option,
     one_row,
     progress,
     query,
+    slug_argument,
     validate,
     yes_option,
 )
 from service.commands.plans import check_plan
-from service.database.statements import IdRow
 from service.values.types import MAX_NAME, Text
 
 
@@ -61,7 +62,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     check_plan(plan)
-    click.echo(query(IdRow, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
+    echo_ids("workspaces/create", name=name, slug=slug, plan=plan)
 
 
 @workspace.command("list")
@@ -75,7 +76,7 @@ def list_workspaces(as_json: bool) -> None:
 
 
 @workspace.command("plan")
-@click.argument("slug")
+@slug_argument
 @click.argument("plan")
 def change_plan(slug: str, plan: str) -> None:
     """Change the plan of the workspace SLUG.
@@ -83,12 +84,11 @@ def change_plan(slug: str, plan: str) -> None:
     Takes effect with the next request. Prints the id of the workspace.
     """
     check_plan(plan)
-    absent = f"there is no workspace {slug}"
-    click.echo(one_row(IdRow, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
+    echo_ids("workspaces/set_plan", f"there is no workspace {slug}", slug=slug, plan=plan)
 
 
 @workspace.command("export")
-@click.argument("slug")
+@slug_argument
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines.
 
@@ -114,7 +114,7 @@ def export_workspace(slug: str) -> None:
 
 
 @workspace.command("delete")
-@click.argument("slug")
+@slug_argument
 @yes_option
 def delete_workspace(slug: str, yes: bool) -> None:
     """Delete the workspace SLUG and everything in it.
@@ -128,4 +128,4 @@ def delete_workspace(slug: str, yes: bool) -> None:
         f" It has {contents.members} members.",
         yes=yes,
     )
-    click.echo(one_row(IdRow, "workspaces/delete", absent, slug=slug).id)
+    echo_ids("workspaces/delete", absent, slug=slug)

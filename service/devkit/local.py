@@ -111,7 +111,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children = stack.enter_context(Children(served, interrupt, listener.fileno()))
         children.start_web()
         children.start_worker()
-        token = new_token(OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
+        token = new_token(OWNER, scope="write", days=30, name="dev", workspace=WORKSPACE)
         cookie = new_session(OWNER)
         # Requests that arrive before gunicorn is ready wait at the socket.
         children.wait_until_up(address)
