@@ -32,11 +32,12 @@ SELECT id, 'api', 'read', sha256(convert_to(id::text || n, 'UTF8'))
   FROM users, generate_series(1, 5) AS n;
 INSERT INTO tasks
        (workspace_id, title, created_by, status, priority, project_id, due_date, assignee_id,
-        completed_at)
+        completed_at, completed_by)
 SELECT workspace_id, 'Title', user_id, (ARRAY['todo', 'in_progress', 'done'])[1 + n % 3],
        (ARRAY['urgent', 'high', 'medium', 'low'])[1 + n % 4], n, now() + n * interval '1 h',
        user_id,
-       CASE WHEN n % 3 = 2 THEN now() + n * interval '1 h' END
+       CASE WHEN n % 3 = 2 THEN now() + n * interval '1 h' END,
+       CASE WHEN n % 3 = 2 THEN user_id END
   FROM members, generate_series(1, 4) AS n;
 INSERT INTO tasks (workspace_id, title, created_by, parent_id)
 SELECT workspace_id, 'Title', created_by, id FROM tasks WHERE priority = 'low';
@@ -84,6 +85,7 @@ SERVED = {
         "tasks/filter?assignee",
         "tasks/filter?unassigned",
     ),
+    "tasks_by_completer": ("workspace_id completed_by", "tasks/filter?completed_by"),
     "tasks_by_completion": ("workspace_id completed_at id", "tasks/latest"),
     "tasks_by_parent": ("workspace_id parent_id id", "tasks/filter?parent_id"),
     "tasks_by_priority": ("workspace_id priority id", "tasks/filter?priority"),
@@ -135,6 +137,7 @@ def plans(connection, workspace, user):
     caller = {"workspace_id": workspace, "user_id": user, "limit": 20}
     cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
     filters = {"status": ["done"], "priority": ["low"], "project_id": "1", "assignee": "me"}
+    filters["completed_by"] = "me"
     for name, value in {**filters, "parent_id": user, "unassigned": "none"}.items():
         values = {**dict.fromkeys(STATEMENTS["tasks/filter"].parameters), **caller}
         values["filters"] = filters_of({"assignee" if name == "unassigned" else name: value})

@@ -106,9 +106,10 @@ def add_member(member: Values, id: str) -> Response:
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
-    Use it to show the name of a user whom ``createdBy``, ``updatedBy`` or ``assigneeId`` names,
-    or the ``actorId`` of an event. For a user who has left, every field except ``userId`` and
-    ``name`` is null. The response is 404 for a user who was never a member, and for a deleted user.
+    Use it to show the name of a user whom ``createdBy``, ``updatedBy``, ``completedBy`` or
+    ``assigneeId`` names, or the ``actorId`` of an event. For a user who has left, every field
+    except ``userId`` and ``name`` is null. The response is 404 for a user who was never a member,
+    and for a deleted user.
     """
     return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 

@@ -43,6 +43,11 @@ SORT = (
 )
 DUE_DAY = "The day, if dueDate was set to a day; a new timezone of the workspace does not change it"
 COMPLETED = "When the status became done; null if the status is not done"
+COMPLETED_BY = (
+    "The user who set the status to done; null if the status is not done, or if this user is not"
+    " known. Events and repeated responses from before release 1.2.0 lack it"
+)
+COMPLETED_BY_FILTER = "Only tasks completed by this user; an id, or `me` (yourself)"
 
 tasks = Blueprint("tasks", __name__)
 
@@ -50,7 +55,7 @@ tasks = Blueprint("tasks", __name__)
 class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
-    optional = ("updated_by",)
+    optional = ("updated_by", "completed_by")
 
     id = types.NewId(load_default=None, allow_none=False, description="The id of the task")
     workspace_id = types.Id(dump_only=True, description="The workspace of the task")
@@ -79,6 +84,7 @@ class Task(schemas.Resource):
     completed_at = types.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
     version = types.ReadOnlyInteger(min=1, description=types.VERSION)
     updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
+    completed_by = types.Id(dump_only=True, allow_none=True, description=COMPLETED_BY)
 
 
 class TaskFilter(schemas.PageQuery):
@@ -109,6 +115,7 @@ class TaskFilter(schemas.PageQuery):
     completed_before = types.Bound(
         load_default=None, description=f"Only tasks completed before this time{DAY}"
     )
+    completed_by = types.Id(words=("me",), load_default=None, description=COMPLETED_BY_FILTER)
     q = types.Words(load_default=None, description=SEARCH)
     sort = types.OneOf(
         "dueDate", "completedAt", schema_name="TaskOrder", load_default=None, description=SORT

@@ -157,8 +157,8 @@ def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL; prints the id.
 
     Also deletes the user's tokens, memberships and mail. Tasks and meetings stay, with the user's
-    id in createdBy and updatedBy. The last owner of a workspace cannot be deleted. To take away
-    only the access, run user deactivate.
+    id in createdBy, updatedBy and completedBy. The last owner of a workspace cannot be deleted. To
+    take away only the access, run user deactivate.
     """
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
     row = one_row(Deletion, "users/delete", f"there is no user {email}", email=email)

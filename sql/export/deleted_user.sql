@@ -1,4 +1,5 @@
--- The deleted users whom createdBy or updatedBy of a workspace's tasks and meetings names.
+-- The deleted users whom createdBy, updatedBy or completedBy of a workspace's tasks and meetings
+-- names.
 SELECT json_build_object('id', author.id, 'deletedAt', iso(gone.deleted_at))::text AS body
   FROM (
        SELECT task.created_by AS id FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
@@ -8,6 +9,11 @@ SELECT json_build_object('id', author.id, 'deletedAt', iso(gone.deleted_at))::te
         WHERE task.workspace_id = %(id)s::uuid
           AND task.updated_by_version = task.version
           AND task.updated_by IS NOT NULL
+        UNION
+       SELECT task.completed_by
+         FROM tasks AS task
+        WHERE task.workspace_id = %(id)s::uuid
+          AND task.completed_by IS NOT NULL
         UNION
        SELECT meeting.created_by
          FROM meetings AS meeting

@@ -1,5 +1,5 @@
--- The users of an exported workspace: its members, and the former members whom createdBy or
--- updatedBy of its tasks and meetings names.
+-- The users of an exported workspace: its members, and the former members whom createdBy,
+-- updatedBy or completedBy of its tasks and meetings names.
 SELECT json_build_object(
            'id', person.id,
            'email', person.email,
@@ -17,6 +17,8 @@ SELECT json_build_object(
              FROM tasks AS task
             WHERE task.workspace_id = %(id)s::uuid
               AND task.updated_by_version = task.version
+            UNION ALL
+           SELECT task.completed_by FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
             UNION ALL
            SELECT meeting.created_by
              FROM meetings AS meeting

@@ -22,6 +22,11 @@ AS $$
                ELSE filters ->> 'parent_id' IS NULL
                     OR task.parent_id = (filters ->> 'parent_id')::uuid
            END
+       AND CASE filters ->> 'completed_by'
+               WHEN 'me' THEN task.completed_by = user_id
+               ELSE filters ->> 'completed_by' IS NULL
+                    OR task.completed_by = (filters ->> 'completed_by')::uuid
+           END
        -- In the index the status precedes the date, so the condition names every status.
        AND (NOT filters ?| '{due_after,due_before}'
             OR task.status IN ('todo', 'in_progress', 'done')
@@ -148,6 +153,21 @@ BEGIN
 END
 $$;
 
+-- When a task gets another status, store the user if it is completed now, and clear it otherwise.
+-- Releases 1.0.0 and 1.1.0 complete and reopen tasks without knowing the column. The user is the
+-- last editor, and is not known if the UPDATE names none for its version. PostgreSQL runs triggers
+-- in the order of their names, so next_version has already done so for the UPDATE of an operator.
+CREATE OR REPLACE FUNCTION record_completer() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.completed_by := CASE
+        WHEN NEW.status = 'done' AND NEW.updated_by_version = NEW.version THEN NEW.updated_by
+    END;
+    RETURN NEW;
+END
+$$;
+
 -- Announce that a task has lost its assignee because the assignee has left the workspace. A foreign
 -- key makes this change, so no statement of the service could announce it. Nothing is announced if
 -- the workspace itself is being deleted.
@@ -201,7 +221,8 @@ AS $$
                    task.version,
                    CASE
                        WHEN task.updated_by_version = task.version THEN task.updated_by
-                   END
-               )::task_document_2
+                   END,
+                   task.completed_by
+               )::task_document_3
            )
 $$;

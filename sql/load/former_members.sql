@@ -1,5 +1,5 @@
--- Remember the authors and last editors of loaded tasks and meetings who are not members of the
--- workspace, so that members can read their names. Deleted users have no name, and so no row.
+-- Remember the users whom loaded tasks and meetings name and who are not members of the workspace,
+-- so that members can read their names. Deleted users have no name, and so no row.
 INSERT INTO former_members (workspace_id, user_id)
 SELECT item.workspace_id, person.id
   FROM json_populate_recordset(NULL::former_members, %(rows)s::json) AS item

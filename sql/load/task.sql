@@ -2,7 +2,7 @@
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, due_day,
            assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
-           version, updated_by, updated_by_version
+           version, updated_by, updated_by_version, completed_by
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -31,7 +31,8 @@ SELECT item.workspace_id,
            THEN item.created_by
            ELSE item.updated_by
        END,
-       first
+       first,
+       item.completed_by
   FROM json_populate_recordset(NULL::tasks, %(rows)s::json) WITH ORDINALITY AS item
  CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
  ORDER BY item.ordinality;

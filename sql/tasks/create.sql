@@ -3,7 +3,7 @@ WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
-               version, updated_by, updated_by_version
+               version, updated_by, updated_by_version, completed_by
            )
     SELECT %(workspace_id)s::uuid,
            coalesce(%(id)s::uuid, new_id()),
@@ -20,7 +20,8 @@ WITH created AS (
            CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
            version,
            %(user_id)s::uuid,
-           version
+           version,
+           CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END
       FROM first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )

@@ -70,7 +70,7 @@ WITH completed AS MATERIALIZED (
             ORDER BY task.id DESC
             LIMIT %(limit)s::integer + 1
            ) AS task
-     WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before}'
+     WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before,completed_by}'
        AND (SELECT count(*) FROM completed) <= %(limit)s::integer
 ), page AS (
     SELECT * FROM completed

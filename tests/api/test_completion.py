@@ -137,6 +137,7 @@ FILTERS = {
     "status": ("done", {}),
     "priority": ("urgent,low", {"priority": "low"}),
     "assignee": ("me", {"assignee_id": "alice"}),
+    "completedBy": ("me", {"completed_by": "alice"}),
     "projectId": ("website", {"project_id": "website"}),
     "parentId": ("parent", {"parent_id": "parent"}),
     "dueAfter": ("2026-01-02", {"due_date": "2026-01-02T00:00:00Z"}),
@@ -161,7 +162,7 @@ def test_bounds_and_order_of_completion_work_with_every_other_filter(
     found = ids(read_all(alice, "/tasks", **{name: value}, sort="completedAt", limit=2))
     assert {*others} & {*found} == ({*others} if name == "status" else set())
     assert [id for id in found if id in passing] == passing
-    assert (todo in found) == (name != "status")
+    assert (todo in found) == (name not in ("status", "completedBy"))
     if todo in found:
         assert found[-1] == todo
     bounds = {"completedAfter": shown(NOON - 3 * day), "completedBefore": shown(NOON)}
@@ -176,14 +177,15 @@ def large(connection, cast):
     """Fill Acme with 20 000 tasks, half of them completed, and Globex with 5 000."""
     connection.execute(
         "INSERT INTO tasks (workspace_id, id, title, created_by, status, completed_at, due_date,"
-        "        priority, assignee_id, project_id)"
+        "        priority, assignee_id, project_id, completed_by)"
         " SELECT CASE n %% 5 WHEN 0 THEN %(globex)s ELSE %(acme)s END::uuid, new_id(at), 'Task',"
         "        %(alice)s, CASE n %% 2 WHEN 0 THEN 'done' ELSE 'todo' END,"
         "        CASE n %% 2 WHEN 0 THEN date_trunc('milliseconds', at) END,"
         "        CASE n %% 3 WHEN 0 THEN date_trunc('milliseconds', at) + interval '9 days' END,"
         "        CASE n %% 4001 WHEN 2 THEN 'urgent' ELSE 'medium' END,"
         "        CASE WHEN n %% 5 > 0 AND n %% 4001 = 4 THEN %(alice)s::uuid END,"
-        "        CASE n %% 4001 WHEN 6 THEN 'rare' WHEN 7 THEN 'other' END"
+        "        CASE n %% 4001 WHEN 6 THEN 'rare' WHEN 7 THEN 'other' END,"
+        "        CASE WHEN n %% 4001 = 8 AND n %% 2 = 0 THEN %(alice)s::uuid END"
         " FROM generate_series(1, 25000) AS n,"
         "      LATERAL (SELECT timestamptz '2026-01-01T00:00:00Z' + n * interval '10 min' AS at)"
         "              AS created",
@@ -198,6 +200,7 @@ def large(connection, cast):
 RARE = [
     {},
     {"assignee": "me"},
+    {"completed_by": "me"},
     {"project_id": "rare"},
     {"priority": ["urgent"]},
     {"status": ["todo"]},

@@ -36,7 +36,7 @@ from service.values.types import singular
 VERBS = {"POST": "created", "PATCH": "updated"}
 # Other members of a response that a change of a field may change.
 TOUCHED = {
-    "status": ["completedAt"],
+    "status": ["completedAt", "completedBy"],
     "enabled": ["state", "disabledReason", "gapSince"],
     "workspaceId": ["workspace", "limits"],
     # The name of the caller.

@@ -181,7 +181,7 @@ def test_the_body_of_an_update_has_the_old_values_without_spaces(alice, cast, co
     old = json.dumps(long, ensure_ascii=False)
     expected = (
         f'"previous":{{"title":"A","description":{old},"status":"todo","dueDate":null'
-        ',"completedAt":null}}'
+        ',"completedAt":null,"completedBy":null}}'
     )
     assert body.endswith(expected)
 

@@ -189,6 +189,7 @@ RESOURCES = [
                 "status": "done",
                 "priority": "low",
                 "completed_at": "2020-01-01T00:00:00Z",
+                "completed_by": user,
             },
             {**OPEN, "status": "done", "completed_at": "2099-01-01T00:00:00Z"},
             {**OPEN, "status": "todo", "priority": "medium"},

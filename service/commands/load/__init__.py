@@ -22,7 +22,7 @@ from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
 from service.values.strict_json import parse_object
-from service.values.types import Day
+from service.values.types import Day, camel_case
 from service.version import version
 from service.webhooks.secrets import fingerprints
 
@@ -159,8 +159,9 @@ def read(
             row = TYPES[kind].load(document)
             if Day.matches(day := row.get("due_date")):
                 row["due_date"], row["due_day"] = None, day
-            if row.get("completed_at") and row["status"] != "done":
-                raise ValueError("completedAt: needs status done")
+            for name in "completed_at", "completed_by":
+                if row.get(name) and row["status"] != "done":
+                    raise ValueError(f"{camel_case(name)}: needs status done")
             if row.get("key_fingerprint", "") is None:
                 if not settings.webhook_keys:
                     raise ValueError("keyFingerprint: is required without WEBHOOK_KEY")

@@ -26,6 +26,7 @@ USER_COLUMNS = {
     "assignee_id": "assigneeId",
     "created_by": "createdBy",
     "updated_by": "updatedBy",
+    "completed_by": "completedBy",
 }
 
 # The errors that the content of a line can cause. Others, such as a lost connection or a full disk,
@@ -83,7 +84,7 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
     address exists. All lines that refer to this user then refer to the existing user.
     """
     total, versions = 0, []
-    # The authors and last editors of tasks and meetings, each with the workspace.
+    # The authors, last editors and completers of tasks and meetings, each with the workspace.
     named: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
     for batch in batches:
@@ -103,7 +104,7 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
             versions += [row for row in batch.rows if row["version"]]
         if batch.kind in AUTHORED:
             for row in batch.rows:
-                users = {row["created_by"], row["updated_by"]} - {None}
+                users = {row["created_by"], row["updated_by"], row.get("completed_by")} - {None}
                 named |= {(row["workspace_id"], user) for user in users}
     connection.run("load/versions", rows=to_json(versions))
     # At the end, because a user is a former member only if no line makes the user a member.

@@ -129,6 +129,7 @@ class TaskLine(OwnedLine, CreatedLine, Task):
     completed_at = LineTimestamp(load_default=None)
     version = CountingNumber(load_default=1)
     updated_by = UserRef(load_default=None)
+    completed_by = UserRef(load_default=None)
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
