@@ -24,7 +24,7 @@ def edges(field):
         case types.Timezone():
             longest = max(types.timezones(), key=len)
             return ["Europe/Atlantis", "UTC-with-a-name" * 10], [longest]
-        case types.Text():
+        case types.String():
             wrong = ["x" * (field.max + 1), *(["x" * (field.min - 1)] if field.min else [])]
             if isinstance(field, types.PersonName):
                 return [*wrong, "Fool \u202e", "Fo\x1bol"], ["x" * field.max, "x"]

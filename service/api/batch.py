@@ -45,15 +45,15 @@ batch = Blueprint("batch", __name__)
 class BatchedTask(Task):
     """The changes of one task of a batch."""
 
-    id = types.Id(required=True, description="The id of the task")
-    version = types.CountingNumber(description=VERSION)
+    id = types.Id("The id of the task", required=True)
+    version = types.CountingNumber(VERSION)
 
 
 class TaskDeletion(schemas.StrictSchema):
     """One task that a batch deletes."""
 
-    id = types.Id(required=True, description="The id of the task")
-    version = types.CountingNumber(load_default=None, allow_none=False, description=VERSION)
+    id = types.Id("The id of the task", required=True)
+    version = types.CountingNumber(VERSION, load_default=None, allow_none=False)
 
 
 # A PATCH needs no field, but here the id is required.
@@ -69,15 +69,10 @@ class TaskBatch(schemas.StrictSchema):
 
     json_schema = {"minProperties": 1}
 
-    create = types.Items(
-        Task(), MAX_ITEMS, load_default=list, description="The tasks to create, in order"
-    )
-    update = types.Items(CHANGES, MAX_ITEMS, load_default=list, description="The tasks to change")
+    create = types.Items(Task(), MAX_ITEMS, "The tasks to create, in order", load_default=list)
+    update = types.Items(CHANGES, MAX_ITEMS, "The tasks to change", load_default=list)
     delete = types.Items(
-        TaskDeletion(),
-        MAX_ITEMS,
-        load_default=list,
-        description="The tasks to delete, with their subtasks",
+        TaskDeletion(), MAX_ITEMS, "The tasks to delete, with their subtasks", load_default=list
     )
 
     @pre_load
@@ -116,14 +111,12 @@ class TaskBatch(schemas.StrictSchema):
 class TaskBatchResult(schemas.StrictSchema):
     """The tasks of a batch after it, each list in the order of the request."""
 
-    created = types.List(types.Nested(Task), dump_only=True, description="The new tasks")
+    created = types.List(types.Nested(Task), "The new tasks", dump_only=True)
     updated = types.List(
-        types.Nested(Task),
-        dump_only=True,
-        description="The tasks with their changes, even if nothing changed",
+        types.Nested(Task), "The tasks with their changes, even if nothing changed", dump_only=True
     )
     deleted = types.StringList(
-        types.Id(), MAX_ITEMS, dump_only=True, description="The ids of the deleted tasks"
+        types.Id(), MAX_ITEMS, "The ids of the deleted tasks", dump_only=True
     )
 
 

@@ -20,14 +20,14 @@ def figures(
     ``counts`` maps the name of each count to its description. ``name`` is the name of the object's
     schema in the document.
     """
-    members = {count: types.ReadOnlyInteger(description=counts[count]) for count in counts}
+    members = {count: types.ReadOnlyInteger(counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
-    return types.Nested(schema, description=description)
+    return types.Nested(schema, description)
 
 
 class DashboardStats(schemas.Resource):
-    workspace_id = types.Id(description="The workspace that was counted")
-    generated_at = types.Timestamp(description="When the service counted")
+    workspace_id = types.Id("The workspace that was counted")
+    generated_at = types.Timestamp("When the service counted")
     tasks = figures(
         "TaskCounts",
         "The tasks",
@@ -52,7 +52,7 @@ class DashboardStats(schemas.Resource):
             "completed": "Meetings with the status completed",
         },
     )
-    members = types.ReadOnlyInteger(description="The members of the workspace")
+    members = types.ReadOnlyInteger("The members of the workspace")
     mail = figures("MailCounts", "Your mail", {"unread": "E-mails that you have not read"})
     suggestions = figures(
         "SuggestionCounts", "The AI suggestions", {"pending": "Pending suggestions"}
@@ -61,10 +61,10 @@ class DashboardStats(schemas.Resource):
 
 class StatsFilter(schemas.Query):
     only_workspace_id = types.Id(
+        "The workspace to count; by default the active one. If you do not belong to it,"
+        " the response is 404",
         data_key="workspaceId",
         load_default=None,
-        description="The workspace to count; by default the active one. If you do not belong to it,"
-        " the response is 404",
     )
 
 

@@ -18,42 +18,38 @@ deliveries = Blueprint("deliveries", __name__)
 
 
 class Attempt(schemas.Resource):
-    at = types.Timestamp(description="When the attempt ended")
+    at = types.Timestamp("When the attempt ended")
     status = types.ReadOnlyInteger(
-        allow_none=True, description="The status that the receiver returned, or null"
+        "The status that the receiver returned, or null", allow_none=True
     )
-    milliseconds = types.ReadOnlyInteger(description="How long the attempt took")
+    milliseconds = types.ReadOnlyInteger("How long the attempt took")
     error = types.Text(
         types.MAX_REFERENCE,
+        "Why there is no status, such as timeout or blocked; null if there is a status",
         allow_none=True,
-        description="Why there is no status, such as timeout or blocked; null if there is a status",
     )
     answer = types.Text(
-        200,
-        allow_none=True,
-        description="The beginning of the body that the receiver returned, or null",
+        200, "The beginning of the body that the receiver returned, or null", allow_none=True
     )
 
 
 class Delivery(schemas.Resource):
-    id = types.Id(description="The id of the delivery")
-    event_id = types.Text(
-        types.MAX_REFERENCE, description="The id of the event, as in the header webhook-id"
-    )
+    id = types.Id("The id of the delivery")
+    event_id = types.Text(types.MAX_REFERENCE, "The id of the event, as in the header webhook-id")
     type = types.OneOf(*EVENT_TYPES, description="The type of the event")
-    timestamp = types.Timestamp(description="When the event occurred")
+    timestamp = types.Timestamp("When the event occurred")
     state = types.OneOf(
         *STATES,
         description="waiting (for an attempt), delivered, or failed (the service has given up)",
     )
     next_attempt_at = types.Timestamp(
-        allow_none=True, description="When the next attempt is due; null if none is planned"
+        "When the next attempt is due; null if none is planned", allow_none=True
     )
-    attempts = types.List(types.Nested(Attempt), description="The last 20 attempts, oldest first")
+    attempts = types.List(types.Nested(Attempt), "The last 20 attempts, oldest first")
 
 
 class DeliveryDetails(Delivery):
-    body = types.Text(10_000_000, description="The body that the service signs and sends")
+    body = types.Text(10_000_000, "The body that the service signs and sends")
 
 
 class DeliveryFilter(schemas.PageQuery):

@@ -30,14 +30,14 @@ events = Blueprint("events", __name__)
 
 class EventPage(schemas.Resource):
     data = types.Field(
-        {
+        "The oldest events after the cursor",
+        json_schema={
             "type": "array",
             "items": {"anyOf": EVENT, "description": "An event, as webhooks receive it"},
         },
-        description="The oldest events after the cursor",
     )
-    next_cursor = types.Text(types.MAX_REFERENCE, description=NEXT)
-    has_more = types.Boolean(description=MORE)
+    next_cursor = types.Text(types.MAX_REFERENCE, NEXT)
+    has_more = types.Boolean(MORE)
 
 
 class EventFilter(schemas.Query):

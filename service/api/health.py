@@ -40,10 +40,10 @@ class ServiceIndex(schemas.Resource):
 
     optional = ("docs",)
 
-    name = types.Text(types.MAX_NAME, description="The name of the service")
-    docs = types.Text(types.MAX_NAME, description="The path of the reference page")
-    openapi = types.Text(types.MAX_NAME, description="The path of this document")
-    health = types.Text(types.MAX_NAME, description="The path of the health check")
+    name = types.Text(types.MAX_NAME, "The name of the service")
+    docs = types.Text(types.MAX_NAME, "The path of the reference page")
+    openapi = types.Text(types.MAX_NAME, "The path of this document")
+    health = types.Text(types.MAX_NAME, "The path of the health check")
 
 
 class Health(schemas.Resource):

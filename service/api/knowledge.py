@@ -13,23 +13,19 @@ knowledge = Blueprint("knowledge", __name__)
 class Knowledge(schemas.Resource):
     """An entry of the knowledge base. Only the command ``load`` creates entries."""
 
-    id = types.Id(description="The id of the entry")
-    title = types.Text(
-        types.MAX_TITLE, min=1, trim=True, required=True, description="What the entry is about"
-    )
-    content = types.Text(types.MAX_TEXT, load_default="", description="The text of the entry")
-    tags = types.StringList(
-        types.Text(types.MAX_NAME, min=1), 50, load_default=list, description="Keywords"
-    )
-    created_at = types.Timestamp(description="When the entry was created")
-    updated_at = types.Timestamp(description="When the entry was last changed")
+    id = types.Id("The id of the entry")
+    title = types.Text(types.MAX_TITLE, "What the entry is about", min=1, trim=True, required=True)
+    content = types.Text(types.MAX_TEXT, "The text of the entry", load_default="")
+    tags = types.StringList(types.Text(types.MAX_NAME, min=1), 50, "Keywords", load_default=list)
+    created_at = types.Timestamp("When the entry was created")
+    updated_at = types.Timestamp("When the entry was last changed")
 
 
 class KnowledgeFilter(schemas.PageQuery):
     q = types.Text(
         types.MAX_TITLE,
+        "Words and phrases in double quotes to search for; - before a word excludes it",
         load_default=None,
-        description="Words and phrases in double quotes to search for; - before a word excludes it",
     )
     cursor = types.Cursor(keyed=True)
 

@@ -13,19 +13,15 @@ mail = Blueprint("mail", __name__)
 class Mail(schemas.Resource):
     """An e-mail that the user received. Only the command ``load`` creates e-mails."""
 
-    id = types.Id(description="The id of the e-mail")
-    sender = types.Email(data_key="from", required=True, description="The address of the sender")
+    id = types.Id("The id of the e-mail")
+    sender = types.Email("The address of the sender", data_key="from", required=True)
     recipients = types.StringList(
-        types.Email(),
-        200,
-        data_key="to",
-        load_default=list,
-        description="The addresses of the recipients",
+        types.Email(), 200, "The addresses of the recipients", data_key="to", load_default=list
     )
-    subject = types.Text(types.MAX_TITLE, load_default="", description="The subject")
-    snippet = types.Text(2000, load_default="", description="The beginning of the text")
-    read = types.Boolean(load_default=False, description="Whether you have read the e-mail")
-    received_at = types.Timestamp(required=True, description="When the e-mail was received")
+    subject = types.Text(types.MAX_TITLE, "The subject", load_default="")
+    snippet = types.Text(2000, "The beginning of the text", load_default="")
+    read = types.Boolean("Whether you have read the e-mail", load_default=False)
+    received_at = types.Timestamp("When the e-mail was received", required=True)
 
 
 class MailFilter(schemas.PageQuery):

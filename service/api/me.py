@@ -18,14 +18,14 @@ me = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
-    id = types.Id(description="The id of the user")
-    name = types.PersonName(description="The user's name")
-    email = types.Email(description="The user's e-mail address")
+    id = types.Id("The id of the user")
+    name = types.PersonName("The user's name")
+    email = types.Email("The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
-    id = types.Id(description="The id of the workspace")
-    name = types.Text(types.MAX_NAME, min=1, description="The display name")
+    id = types.Id("The id of the workspace")
+    name = types.Text(types.MAX_NAME, "The display name", min=1)
     slug = types.Text(types.MAX_REFERENCE, min=1, **SLUG)
     plan = types.Text(types.MAX_REFERENCE, min=1, **PLAN)
     role = types.OneOf(
@@ -34,24 +34,22 @@ class ActiveWorkspace(schemas.Resource):
 
 
 class RateLimitWindow(schemas.Resource):
-    limit = types.ReadOnlyInteger(
-        min=1, description="The number of requests that the window allows"
-    )
-    remaining = types.ReadOnlyInteger(description="The number of requests left in the window")
-    resets_at = types.Timestamp(description="When the window ends")
+    limit = types.ReadOnlyInteger("The number of requests that the window allows", min=1)
+    remaining = types.ReadOnlyInteger("The number of requests left in the window")
+    resets_at = types.Timestamp("When the window ends")
 
 
 class RateLimits(schemas.Resource):
-    minute = types.Nested(RateLimitWindow, description="The window of 60 seconds")
+    minute = types.Nested(RateLimitWindow, "The window of 60 seconds")
     day = types.Nested(
         RateLimitWindow,
+        "The window of 24 hours; null on a plan without a daily limit",
         allow_none=True,
-        description="The window of 24 hours; null on a plan without a daily limit",
     )
 
 
 class Me(schemas.Resource):
-    user = types.Nested(User, dump_only=True, description="The user who sends this request")
+    user = types.Nested(User, "The user who sends this request", dump_only=True)
     scope = types.OneOf(*SCOPES, dump_only=True, description="What the credential may do")
     credential = types.OneOf(
         *CREDENTIALS,
@@ -59,19 +57,19 @@ class Me(schemas.Resource):
         description="Whether the credential is an API token or a session",
     )
     expires_at = types.Timestamp(
-        dump_only=True, allow_none=True, description="When the credential expires; null means never"
+        "When the credential expires; null means never", dump_only=True, allow_none=True
     )
     workspace = types.Nested(
         ActiveWorkspace,
+        "The active workspace; null if there is none",
         dump_only=True,
         allow_none=True,
-        description="The active workspace; null if there is none",
     )
     limits = types.Nested(
-        RateLimits, dump_only=True, description="The rate limits, and how many requests are left"
+        RateLimits, "The rate limits, and how many requests are left", dump_only=True
     )
-    workspace_id = types.Id(load_only=True, description=ACTIVE)
-    name = types.PersonName(load_only=True, description="Your name, as every workspace shows it")
+    workspace_id = types.Id(ACTIVE, load_only=True)
+    name = types.PersonName("Your name, as every workspace shows it", load_only=True)
 
 
 class ChangedMe(NamedTuple):

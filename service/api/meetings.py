@@ -40,15 +40,13 @@ class Meeting(schemas.Resource):
 
     optional: tuple[str, ...] = ("updated_by",)
 
-    id = types.NewId(load_default=None, allow_none=False, description="The id of the meeting")
-    workspace_id = types.Id(dump_only=True, description="The workspace of the meeting")
+    id = types.NewId("The id of the meeting", load_default=None, allow_none=False)
+    workspace_id = types.Id("The workspace of the meeting", dump_only=True)
     title = types.Text(
-        types.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
+        types.MAX_TITLE, "What the meeting is about", min=1, trim=True, required=True
     )
-    start_time = types.Timestamp(required=True, description="When the meeting starts")
-    end_time = types.Timestamp(
-        required=True, description="When the meeting ends; must be after startTime"
-    )
+    start_time = types.Timestamp("When the meeting starts", required=True)
+    end_time = types.Timestamp("When the meeting ends; must be after startTime", required=True)
     platform = types.OneOf(
         *PLATFORMS,
         schema_name="Platform",
@@ -58,20 +56,20 @@ class Meeting(schemas.Resource):
     attendees = types.StringList(
         types.Email(),
         200,
+        "The e-mail addresses of the people invited",
         unique=True,
         load_default=list,
-        description="The e-mail addresses of the people invited",
     )
-    agenda = types.Text(types.MAX_TEXT, load_default=None, description="Topics to discuss")
-    notes = types.Text(types.MAX_TEXT, load_default=None, description="Notes on the meeting")
+    agenda = types.Text(types.MAX_TEXT, "Topics to discuss", load_default=None)
+    notes = types.Text(types.MAX_TEXT, "Notes on the meeting", load_default=None)
     status = types.OneOf(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )
-    created_by = types.Id(dump_only=True, description="The user who created the meeting")
-    created_at = types.Timestamp(dump_only=True, description="When the meeting was created")
-    updated_at = types.Timestamp(dump_only=True, description="When the meeting was last changed")
-    version = types.ReadOnlyInteger(min=1, description=types.VERSION)
-    updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
+    created_by = types.Id("The user who created the meeting", dump_only=True)
+    created_at = types.Timestamp("When the meeting was created", dump_only=True)
+    updated_at = types.Timestamp("When the meeting was last changed", dump_only=True)
+    version = types.ReadOnlyInteger(types.VERSION, min=1)
+    updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
 
 
 class MeetingDetails(Meeting):
@@ -80,24 +78,18 @@ class MeetingDetails(Meeting):
     optional = (*Meeting.optional, "summary", "action_items", "decisions")
 
     status = types.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
-    summary = types.Text(
-        types.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
-    )
+    summary = types.Text(types.MAX_TEXT, "The outcome of a completed meeting", allow_none=True)
     action_items = types.StringList(
-        types.Text(2000, min=1), 200, description="What to do after a completed meeting"
+        types.Text(2000, min=1), 200, "What to do after a completed meeting"
     )
-    decisions = types.StringList(
-        types.Text(2000, min=1), 200, description="What a completed meeting decided"
-    )
+    decisions = types.StringList(types.Text(2000, min=1), 200, "What a completed meeting decided")
 
 
 class MeetingFilter(schemas.PageQuery):
-    upcoming = types.Boolean(query=True, load_default=False, description=UPCOMING)
-    only_workspace_id = types.Id(
-        data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
-    )
-    starts_from = types.Bound(data_key="from", load_default=None, description=FROM)
-    starts_before = types.Bound(data_key="to", load_default=None, description=TO)
+    upcoming = types.Boolean(UPCOMING, query=True, load_default=False)
+    only_workspace_id = types.Id(ONLY_WORKSPACE, data_key="workspaceId", load_default=None)
+    starts_from = types.Bound(FROM, data_key="from", load_default=None)
+    starts_before = types.Bound(TO, data_key="to", load_default=None)
     limit = types.Limit(20, 100)
     cursor = types.Cursor(keyed=True)
 

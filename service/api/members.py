@@ -14,25 +14,23 @@ members = Blueprint("members", __name__)
 
 
 class Member(schemas.Resource):
-    user_id = types.Id(dump_only=True, description="The id of the user")
-    name = types.PersonName(dump_only=True, description="The user's name")
-    email = types.Email(dump_only=True, description="The user's e-mail address")
+    user_id = types.Id("The id of the user", dump_only=True)
+    name = types.PersonName("The user's name", dump_only=True)
+    email = types.Email("The user's e-mail address", dump_only=True)
     role = types.OneOf(
         *types.ROLES,
         schema_name="Role",
         load_default="member",
         description="What the user may do in the workspace",
     )
-    joined_at = types.Timestamp(dump_only=True, description="When the user became a member")
+    joined_at = types.Timestamp("When the user became a member", dump_only=True)
 
 
 class Person(Member):
     """A member, or a user who has left; the service shows only the name of a user who has left."""
 
     email = types.Email(
-        dump_only=True,
-        allow_none=True,
-        description="The user's e-mail address; null if the user has left",
+        "The user's e-mail address; null if the user has left", dump_only=True, allow_none=True
     )
     role = types.OneOf(
         *types.ROLES,
@@ -41,21 +39,17 @@ class Person(Member):
         description="What the user may do in the workspace; null if the user has left",
     )
     joined_at = types.Timestamp(
-        dump_only=True,
-        allow_none=True,
-        description="When the user became a member; null if the user has left",
+        "When the user became a member; null if the user has left", dump_only=True, allow_none=True
     )
 
 
 class NewMember(Member):
-    email = types.Email(
-        required=True, description="The user's e-mail address; case does not matter"
-    )
+    email = types.Email("The user's e-mail address; case does not matter", required=True)
     name = types.PersonName(
+        "The name of a new user; by default the part of the address before the @. An"
+        " existing user keeps their name",
         load_default=None,
         allow_none=False,
-        description="The name of a new user; by default the part of the address before the @. An"
-        " existing user keeps their name",
     )
 
 

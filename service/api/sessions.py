@@ -23,17 +23,15 @@ sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
-    email = types.StoredEmail(
-        load_only=True, required=True, description="The user's e-mail address"
-    )
-    name = types.PersonName(load_only=True, load_default=None, description=NAME)
-    expires_at = types.Timestamp(load_default=None, description=EXPIRES)
-    user = types.Nested(User, dump_only=True, description="The user")
+    email = types.StoredEmail("The user's e-mail address", load_only=True, required=True)
+    name = types.PersonName(NAME, load_only=True, load_default=None)
+    expires_at = types.Timestamp(EXPIRES, load_default=None)
+    user = types.Nested(User, "The user", dump_only=True)
     token = types.Text(
         types.MAX_NAME,
+        "The value of the cookie `session`; null if you repeat an Idempotency-Key",
         dump_only=True,
         allow_none=True,
-        description="The value of the cookie `session`; null if you repeat an Idempotency-Key",
     )
 
 

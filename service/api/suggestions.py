@@ -19,22 +19,18 @@ suggestions = Blueprint("suggestions", __name__)
 class Suggestion(schemas.Resource):
     """A suggestion by the AI. Only the command ``load`` creates suggestions."""
 
-    id = types.Id(description="The id of the suggestion")
+    id = types.Id("The id of the suggestion")
     kind = types.Text(types.MAX_REFERENCE, min=1, required=True, **KIND)
-    title = types.Text(
-        types.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
-    )
-    body = types.Text(types.MAX_TEXT, load_default=None, description="Details")
-    task_id = types.Id(
-        load_default=None, description="The task that the suggestion is about, or null"
-    )
+    title = types.Text(types.MAX_TITLE, "The suggestion in brief", min=1, trim=True, required=True)
+    body = types.Text(types.MAX_TEXT, "Details", load_default=None)
+    task_id = types.Id("The task that the suggestion is about, or null", load_default=None)
     status = types.OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",
         description="Whether a user has accepted or dismissed the suggestion",
     )
-    created_at = types.Timestamp(description="When the suggestion was created")
+    created_at = types.Timestamp("When the suggestion was created")
 
 
 @suggestions.get("/ai/suggestions")

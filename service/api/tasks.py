@@ -57,10 +57,10 @@ class Task(schemas.Resource):
 
     optional = ("updated_by", "completed_by")
 
-    id = types.NewId(load_default=None, allow_none=False, description="The id of the task")
-    workspace_id = types.Id(dump_only=True, description="The workspace of the task")
-    title = types.Text(types.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
-    description = types.Text(types.MAX_TEXT, load_default=None, description="More about the task")
+    id = types.NewId("The id of the task", load_default=None, allow_none=False)
+    workspace_id = types.Id("The workspace of the task", dump_only=True)
+    title = types.Text(types.MAX_TITLE, "What to do", min=1, trim=True, required=True)
+    description = types.Text(types.MAX_TEXT, "More about the task", load_default=None)
     status = types.OneOf(
         *STATUSES,
         schema_name="TaskStatus",
@@ -73,18 +73,18 @@ class Task(schemas.Resource):
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = types.DayOrTimestamp(load_default=None, description="When the task is due")
-    due_day = types.Day(dump_only=True, allow_none=True, description=DUE_DAY)
-    assignee_id = types.Id(load_default=None, description="The id of a member of the workspace")
-    project_id = types.Text(types.MAX_REFERENCE, min=1, load_default=None, description=PROJECT)
-    parent_id = types.Id(load_default=None, description=PARENT)
-    created_by = types.Id(dump_only=True, description="The user who created the task")
-    created_at = types.Timestamp(dump_only=True, description="When the task was created")
-    updated_at = types.Timestamp(dump_only=True, description="When the task was last changed")
-    completed_at = types.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
-    version = types.ReadOnlyInteger(min=1, description=types.VERSION)
-    updated_by = types.Id(dump_only=True, allow_none=True, description=types.UPDATED_BY)
-    completed_by = types.Id(dump_only=True, allow_none=True, description=COMPLETED_BY)
+    due_date = types.DayOrTimestamp("When the task is due", load_default=None)
+    due_day = types.Day(DUE_DAY, dump_only=True, allow_none=True)
+    assignee_id = types.Id("The id of a member of the workspace", load_default=None)
+    project_id = types.Text(types.MAX_REFERENCE, PROJECT, min=1, load_default=None)
+    parent_id = types.Id(PARENT, load_default=None)
+    created_by = types.Id("The user who created the task", dump_only=True)
+    created_at = types.Timestamp("When the task was created", dump_only=True)
+    updated_at = types.Timestamp("When the task was last changed", dump_only=True)
+    completed_at = types.Timestamp(COMPLETED, dump_only=True, allow_none=True)
+    version = types.ReadOnlyInteger(types.VERSION, min=1)
+    updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
+    completed_by = types.Id(COMPLETED_BY, dump_only=True, allow_none=True)
 
 
 class TaskFilter(schemas.PageQuery):
@@ -100,23 +100,19 @@ class TaskFilter(schemas.PageQuery):
         load_default=None,
         description="Only tasks with one of these priorities",
     )
-    assignee = types.Id(words=("me", "none"), load_default=None, description=ASSIGNEE_FILTER)
+    assignee = types.Id(ASSIGNEE_FILTER, words=("me", "none"), load_default=None)
     project_id = types.Text(
-        types.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
+        types.MAX_REFERENCE, "Only tasks of this project", min=1, load_default=None
     )
-    parent_id = types.Id(words=("none",), load_default=None, description=PARENT_FILTER)
-    due_after = types.Bound(
-        load_default=None, description=f"Only tasks due at this time or later{DAY}"
-    )
-    due_before = types.Bound(load_default=None, description=f"Only tasks due before this time{DAY}")
+    parent_id = types.Id(PARENT_FILTER, words=("none",), load_default=None)
+    due_after = types.Bound(f"Only tasks due at this time or later{DAY}", load_default=None)
+    due_before = types.Bound(f"Only tasks due before this time{DAY}", load_default=None)
     completed_after = types.Bound(
-        load_default=None, description=f"Only tasks completed at this time or later{DAY}"
+        f"Only tasks completed at this time or later{DAY}", load_default=None
     )
-    completed_before = types.Bound(
-        load_default=None, description=f"Only tasks completed before this time{DAY}"
-    )
-    completed_by = types.Id(words=("me",), load_default=None, description=COMPLETED_BY_FILTER)
-    q = types.Words(load_default=None, description=SEARCH)
+    completed_before = types.Bound(f"Only tasks completed before this time{DAY}", load_default=None)
+    completed_by = types.Id(COMPLETED_BY_FILTER, words=("me",), load_default=None)
+    q = types.Words(SEARCH, load_default=None)
     sort = types.OneOf(
         "dueDate", "completedAt", schema_name="TaskOrder", load_default=None, description=SORT
     )

@@ -25,32 +25,28 @@ tokens = Blueprint("tokens", __name__)
 class Token(schemas.Resource):
     """An API token as the list shows it, without the token itself."""
 
-    id = types.Id(dump_only=True, description="The id of the token")
+    id = types.Id("The id of the token", dump_only=True)
     name = types.Text(
-        types.MAX_NAME, description="What the token is for; empty if the operator gave it no name"
+        types.MAX_NAME, "What the token is for; empty if the operator gave it no name"
     )
     scope = types.OneOf(*SCOPES, load_default="write", description="What the token may do")
-    created_at = types.Timestamp(dump_only=True, description="When the token was created")
-    expires_at = types.Timestamp(
-        load_default=None, description="When the token expires; null means never"
-    )
+    created_at = types.Timestamp("When the token was created", dump_only=True)
+    expires_at = types.Timestamp("When the token expires; null means never", load_default=None)
     last_used_at = types.Timestamp(
+        "When the token was last used, to the minute; null if never",
         dump_only=True,
         allow_none=True,
-        description="When the token was last used, to the minute; null if never",
     )
-    workspace_id = types.Id(load_default=None, description=WORKSPACE)
+    workspace_id = types.Id(WORKSPACE, load_default=None)
 
 
 class NewToken(Token):
-    name = types.Text(
-        types.MAX_NAME, min=1, trim=True, required=True, description="What the token is for"
-    )
+    name = types.Text(types.MAX_NAME, "What the token is for", min=1, trim=True, required=True)
     token = types.Text(
         types.MAX_NAME,
+        "The token, shown once; null if you repeat an Idempotency-Key",
         dump_only=True,
         allow_none=True,
-        description="The token, shown once; null if you repeat an Idempotency-Key",
     )
 
 

@@ -52,15 +52,10 @@ webhooks = Blueprint("webhooks", __name__)
 
 
 class Webhook(schemas.Resource):
-    id = types.Id(dump_only=True, description="The id of the webhook")
-    url = types.URL(required=True, description="Where the service posts the events")
+    id = types.Id("The id of the webhook", dump_only=True)
+    url = types.URL("Where the service posts the events", required=True)
     events = types.StringList(
-        types.OneOf(*EVENT_TYPES),
-        100,
-        min=1,
-        unique=True,
-        load_default=None,
-        description=ALL_EVENTS,
+        types.OneOf(*EVENT_TYPES), 100, ALL_EVENTS, min=1, unique=True, load_default=None
     )
     state = types.OneOf(
         *STATES,
@@ -68,48 +63,43 @@ class Webhook(schemas.Resource):
         description="The state is failing from a failed attempt until the next successful one",
     )
     disabled_reason = types.Text(
-        types.MAX_TITLE,
-        dump_only=True,
-        allow_none=True,
-        description="Why the webhook is disabled, or null",
+        types.MAX_TITLE, "Why the webhook is disabled, or null", dump_only=True, allow_none=True
     )
     failing_since = types.Timestamp(
-        dump_only=True, allow_none=True, description="When the webhook began to fail, or null"
+        "When the webhook began to fail, or null", dump_only=True, allow_none=True
     )
-    gap_since = types.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
-    waiting = types.ReadOnlyInteger(description="The number of waiting deliveries")
-    next_attempt_at = types.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
-    created_at = types.Timestamp(dump_only=True, description="When the webhook was created")
-    version = types.ReadOnlyInteger(min=1, description=WEBHOOK_VERSION)
+    gap_since = types.Timestamp(GAP_SINCE, dump_only=True, allow_none=True)
+    waiting = types.ReadOnlyInteger("The number of waiting deliveries")
+    next_attempt_at = types.Timestamp(NEXT_ATTEMPT, dump_only=True, allow_none=True)
+    created_at = types.Timestamp("When the webhook was created", dump_only=True)
+    version = types.ReadOnlyInteger(WEBHOOK_VERSION, min=1)
 
 
 class WebhookDetails(Webhook):
     """What a PATCH may contain: the fields of a webhook, and ``enabled``."""
 
     enabled = types.Boolean(
-        load_only=True,
-        load_default=True,
-        description="False disables the webhook; true enables it again",
+        "False disables the webhook; true enables it again", load_only=True, load_default=True
     )
 
 
 class NewWebhook(Webhook):
-    secret = types.Text(types.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
+    secret = types.Text(types.MAX_NAME, SHOWN_ONCE, dump_only=True, allow_none=True)
 
 
 class WebhookSecret(schemas.Resource):
-    secret = types.Text(types.MAX_NAME, allow_none=True, description=SHOWN_ONCE)
+    secret = types.Text(types.MAX_NAME, SHOWN_ONCE, allow_none=True)
 
 
 class Ping(schemas.Resource):
     status = types.ReadOnlyInteger(
-        allow_none=True, description="The status that the receiver returned, or null"
+        "The status that the receiver returned, or null", allow_none=True
     )
-    milliseconds = types.ReadOnlyInteger(description="How long the attempt took")
+    milliseconds = types.ReadOnlyInteger("How long the attempt took")
     error = types.Text(
         types.MAX_REFERENCE,
+        "Why there is no status, such as timeout or blocked; null if there is a status",
         allow_none=True,
-        description="Why there is no status, such as timeout or blocked; null if there is a status",
     )
 
 

@@ -27,20 +27,16 @@ workspaces = Blueprint("workspaces", __name__)
 class Workspace(schemas.Resource):
     """A workspace in lists: the six fields of docs/specification.md, section 2."""
 
-    id = types.Id(dump_only=True, description="The id of the workspace")
-    name = types.Text(
-        types.MAX_NAME, min=1, trim=True, required=True, description="The display name"
-    )
+    id = types.Id("The id of the workspace", dump_only=True)
+    name = types.Text(types.MAX_NAME, "The display name", min=1, trim=True, required=True)
     slug = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
     plan = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
-    member_count = types.ReadOnlyInteger(description="The number of members")
-    created_at = types.Timestamp(dump_only=True, description="When the workspace was created")
+    member_count = types.ReadOnlyInteger("The number of members")
+    created_at = types.Timestamp("When the workspace was created", dump_only=True)
 
 
 class WorkspaceDetails(Workspace):
-    timezone = types.Timezone(
-        description="An IANA timezone name. It determines when a day begins and ends"
-    )
+    timezone = types.Timezone("An IANA timezone name. It determines when a day begins and ends")
 
 
 class ChangedWorkspace(NamedTuple):

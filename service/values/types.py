@@ -91,8 +91,9 @@ NOTHING: Mapping[str, object] = {}
 class Field(fields.Field[Any]):
     """A field that carries its JSON Schema, and loads a value with ``_convert``.
 
-    The schema is merged from three sources: ``known``, which a subclass passes, the ``json_schema``
-    of the class, and the option ``json_schema`` of the single field. Later sources win.
+    ``description`` is for the published document. The schema is merged from three sources:
+    ``known``, which a subclass passes, the ``json_schema`` of the class, and the option
+    ``json_schema`` of the single field. Later sources win.
     ``request_note`` is a sentence that only the descriptions of requests contain. The other options
     are those of marshmallow; with the ``load_default`` None, the field may also be null.
     """
@@ -107,16 +108,14 @@ class Field(fields.Field[Any]):
 
     def __init__(
         self,
-        known: Mapping[str, object] = NOTHING,
-        /,
+        description: str = "",
         *,
-        description: str | None = None,
+        known: Mapping[str, object] = NOTHING,
         json_schema: Mapping[str, object] = NOTHING,
         **options: Any,
     ) -> None:
-        metadata = {**known, **self.json_schema, **json_schema}
-        if description:
-            metadata["description"] = description
+        described = {"description": description} if description else {}
+        metadata = {**known, **self.json_schema, **json_schema, **described}
         super().__init__(**options, metadata=metadata)
 
     def _convert(self, value: object) -> object:
@@ -130,8 +129,8 @@ class Field(fields.Field[Any]):
 class Nested(Field):
     """An object in a response."""
 
-    def __init__(self, schema: type[Any], **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, schema: type[Any], description: str = "", **options: Any) -> None:
+        super().__init__(description, **options)
         self.schema = schema
 
 
@@ -140,10 +139,8 @@ class List(Field):
 
     default_error_messages = {"invalid": "must be a list"}
 
-    def __init__(
-        self, inner: Field, known: Mapping[str, object] = NOTHING, /, **options: Any
-    ) -> None:
-        super().__init__(known, **options)
+    def __init__(self, inner: Field, description: str = "", **options: Any) -> None:
+        super().__init__(description, **options)
         self.inner = inner
 
     def load_item(self, item: object) -> object:
@@ -171,8 +168,8 @@ class Items(List):
 
     default_error_messages = {"object": "must be an object"}
 
-    def __init__(self, schema: Any, max: int, **options: Any) -> None:
-        super().__init__(Nested(type(schema)), {"maxItems": max}, **options)
+    def __init__(self, schema: Any, max: int, description: str = "", **options: Any) -> None:
+        super().__init__(Nested(type(schema)), description, known={"maxItems": max}, **options)
         self.schema = schema
         self.load: Callable[[Any], Any] = schema.load
 
@@ -182,7 +179,7 @@ class Items(List):
         return self.load(item)
 
 
-class Text(Field):
+class String(Field):
     """A string of ``min`` to ``max`` characters; ``trim`` removes white space at both ends."""
 
     default_error_messages = {
@@ -192,16 +189,14 @@ class Text(Field):
         "length": "must have {min} to {max} characters, not {actual}",
     }
 
-    # Subclasses with other limits take no arguments for them.
     max, min, trim = MAX_TEXT, 0, False
     # A pattern that the whole text matches, or else has the error ``form``.
     well_formed: re.Pattern[str] | None = None
 
-    def __init__(self, max: int | None = None, **options: Any) -> None:
-        self.max = max or self.max
-        self.min, self.trim = options.pop("min", self.min), options.pop("trim", self.trim)
+    def __init__(self, description: str = "", **options: Any) -> None:
         bounds = {"type": "string", "minLength": self.min, "maxLength": self.max}
-        super().__init__({**bounds, "pattern": NOT_BLANK if self.trim else NO_NUL}, **options)
+        known = {**bounds, "pattern": NOT_BLANK if self.trim else NO_NUL}
+        super().__init__(description, known=known, **options)
 
     def _convert(self, value: object) -> str:
         if not isinstance(value, str):
@@ -220,7 +215,17 @@ class Text(Field):
         return text
 
 
-class PersonName(Text):
+class Text(String):
+    """A string whose limits are arguments."""
+
+    def __init__(
+        self, max: int, description: str = "", *, min: int = 0, trim: bool = False, **options: Any
+    ) -> None:
+        self.max, self.min, self.trim = max, min, trim
+        super().__init__(description, **options)
+
+
+class PersonName(String):
     """The name of a user, which other people see.
 
     Control characters, and characters that change the direction of text, are rejected because they
@@ -236,7 +241,7 @@ class PersonName(Text):
     well_formed = re.compile(f"[^{CONTROL}]*")
 
 
-class Words(Text):
+class Words(String):
     """One to eight words. For each word, a pattern of LIKE for texts that contain it is loaded."""
 
     default_error_messages = {"words": "must have 1 to 8 words, not {actual}"}
@@ -264,7 +269,7 @@ class OneOf(Field):
         pattern = f"^({'|'.join(map(re.escape, choices))})$"
         strings = {"pattern": pattern, "examples": [*choices]}
         values = {"enum": [*choices]} if schema_name else strings
-        super().__init__({"type": "string", **values}, **options)
+        super().__init__(known={"type": "string", **values}, **options)
         self.schema_name, self.choices = schema_name, choices
 
     def _convert(self, value: object) -> str:
@@ -279,7 +284,8 @@ class SomeOf(List):
     default_error_messages = {"choice": "must be one or more of: {choices}; not {value}"}
 
     def __init__(self, *choices: str, schema_name: str, **options: Any) -> None:
-        super().__init__(OneOf(*choices, schema_name=schema_name), {"minItems": 1}, **options)
+        inner = OneOf(*choices, schema_name=schema_name)
+        super().__init__(inner, known={"minItems": 1}, **options)
         self.choices = choices
 
     def _convert(self, value: object) -> list[str]:
@@ -302,12 +308,13 @@ class Id(Field):
         "uuid_or_word": "must be an id, or one of: {words}",
     }
 
-    def __init__(self, *, words: Collection[str] = (), **options: Any) -> None:
+    def __init__(
+        self, description: str = "", *, words: Collection[str] = (), **options: Any
+    ) -> None:
         # A single pattern for ids and words, because an anyOf breaks generated clients in Java.
         pattern = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
-        super().__init__(
-            {"type": "string", **(pattern if words else {"format": "uuid"})}, **options
-        )
+        known = {"type": "string", **(pattern if words else {"format": "uuid"})}
+        super().__init__(description, known=known, **options)
         self.words = words
 
     def _convert(self, value: object) -> str:
@@ -443,7 +450,7 @@ class Bound(DayOrTimestamp):
         return moment + MILLISECOND if self.beyond_milliseconds.search(text) else moment
 
 
-class Timezone(Text):
+class Timezone(String):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
     max, min = MAX_REFERENCE, 1
     json_schema = {
@@ -465,7 +472,7 @@ def timezones() -> frozenset[str]:
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
-class Email(Text):
+class Email(String):
     """An address in ASCII, whose domain has the form that the DNS requires (RFC 5321, RFC 1035)."""
 
     default_error_messages = {
@@ -501,7 +508,7 @@ class StoredEmail(Email):
     address = re.compile(f"{MAILBOX}@{STORED_DOMAIN}")
 
 
-class URL(Text):
+class URL(String):
     """An http or https URL. service/webhooks checks whether a webhook may use it."""
 
     default_error_messages = {
@@ -528,13 +535,14 @@ class StringList(List):
         self,
         item: Field,
         max: int,
+        description: str = "",
         *,
         min: int = 0,
         unique: bool = False,
         **options: Any,
     ) -> None:
         bounds = {"minItems": min, "maxItems": max} if min else {"maxItems": max}
-        super().__init__(item, bounds, **options)
+        super().__init__(item, description, known=bounds, **options)
         self.min, self.max, self.unique = min, max, unique
         # The keyword uniqueItems would make client generators use a set, which loses the order.
         self.request_note = "No duplicates; case does not matter" if unique else ""
@@ -560,8 +568,8 @@ class Boolean(Field):
     default_error_messages = {"boolean": "must be true or false"}
     json_schema = {"type": "boolean"}
 
-    def __init__(self, *, query: bool = False, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, description: str = "", *, query: bool = False, **options: Any) -> None:
+        super().__init__(description, **options)
         self.query = query
 
     def _convert(self, value: object) -> bool:
@@ -575,9 +583,9 @@ class Boolean(Field):
 class ReadOnlyInteger(Field):
     """A 32-bit integer of at least ``min``, which only the service sets."""
 
-    def __init__(self, *, min: int = 0, **options: Any) -> None:
-        json_schema = {"type": "integer", "format": "int32", "minimum": min}
-        super().__init__(json_schema, dump_only=True, **options)
+    def __init__(self, description: str = "", *, min: int = 0, **options: Any) -> None:
+        known = {"type": "integer", "format": "int32", "minimum": min}
+        super().__init__(description, known=known, dump_only=True, **options)
 
 
 class CountingNumber(Field):
@@ -602,7 +610,7 @@ class Limit(Field):
 
     def __init__(self, default: int, max: int) -> None:
         description = f"The maximum number of items on the page; values above {max} count as {max}"
-        super().__init__(description=description, load_default=default)
+        super().__init__(description, load_default=default)
         self.max = max
 
     def _convert(self, value: object) -> int:
@@ -630,7 +638,7 @@ class Cursor(Field):
         # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
         key = r"(-[0-9]{1,13}|[0-9]{1,15})\."
         prefix = {True: key, False: "", None: f"({key})?"}[keyed]
-        super().__init__(description=description, load_default=(None, None))
+        super().__init__(description, load_default=(None, None))
         self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}")
 
     def _convert(self, value: object) -> tuple[str | None, str]:

@@ -373,7 +373,7 @@ def tried(field):
             return TIMESTAMPS
         case types.Timezone():
             return TIMEZONES
-        case types.Text():
+        case types.String():
             return [*TEXTS, *URLS, "x" * field.max, "x" * (field.max + 1)]
     return [*TEXTS, *CHOICES]
 

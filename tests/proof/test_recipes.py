@@ -94,12 +94,12 @@ tags = Blueprint("tags", __name__)
 class Label(schemas.Resource):
     """A tag of a workspace."""
 
-    id = types.Id(dump_only=True, description="The id of the tag")
-    name = types.Text(types.MAX_NAME, min=1, dump_only=True, description="What it says")
+    id = types.Id("The id of the tag", dump_only=True)
+    name = types.Text(types.MAX_NAME, "What it says", min=1, dump_only=True)
     kind = types.OneOf(
         "public", "private", schema_name="TagKind", dump_only=True, description="Who sees it"
     )
-    day = types.Day(dump_only=True, description="The day that it marks")
+    day = types.Day("The day that it marks", dump_only=True)
 
 
 @tags.get("/tags")

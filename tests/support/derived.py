@@ -198,7 +198,7 @@ class Values:
             case types.URL():
                 # These hosts are addresses, so no name server is needed.
                 return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
-            case types.Text():
+            case types.String():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
             case types.Boolean():
                 return [not field.load_default, field.load_default is True]
@@ -266,7 +266,7 @@ def filter_values(field, ids, text, cursor):
             return [*field.words, *ids]
         case types.Boolean():
             return ["true", "false"]
-        case types.Text():
+        case types.String():
             return [text, "-absent", "absent"]
     return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
@@ -285,7 +285,7 @@ def longest(field):
             return ADDRESSES
         case types.StringList():
             return [longest(field.inner)] * field.max
-        case types.Text():
+        case types.String():
             # U+0001, because it takes one byte in the table.
             return "\x01" * field.max
     return None

@@ -29,6 +29,7 @@ from service.values.types import (
     OneOf,
     PersonName,
     StoredEmail,
+    String,
     StringList,
     Text,
     Timestamp,
@@ -38,7 +39,7 @@ from service.values.types import (
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class UserRef(Text):
+class UserRef(String):
     default_error_messages = {"user": "must be the e-mail address or the id of a user"}
     max, min = MAX_EMAIL, 1
 
@@ -73,7 +74,7 @@ class Fingerprint(Field):
     default_error_messages = {"fingerprint": "must be 16 of the characters 0-9 a-f"}
 
     def __init__(self) -> None:
-        super().__init__({"type": "string"}, load_default=None)
+        super().__init__(known={"type": "string"}, load_default=None)
 
     def _convert(self, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{16}", value):
