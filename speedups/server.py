@@ -11,7 +11,7 @@ from service.web import errors, gate
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
     """Make head and body of an error response that has the form of all errors of the service."""
     request_id = os.urandom(8).hex()
-    body = errors.error_body(status, message, request_id=request_id)
+    body = errors.error_body(status, message, request_id)
     head = [
         ("Content-Type", "application/json"),
         ("X-Request-Id", request_id),

@@ -28,9 +28,8 @@ from service.web.errors import (
     MESSAGES,
     InvalidFields,
     VersionMismatch,
-    from_database,
     http_error,
-    invalid_fields,
+    to_http_error,
 )
 from service.web.operation import operation
 from service.web.responses import Changed, Created, reply
@@ -249,19 +248,17 @@ def refusal(items: Items, missing: set[str]) -> HTTPException:
     if not refused:
         # What a task refers to has appeared meanwhile.
         return http_error("concurrent_change")
-    invalid = invalid_fields([error for _, error in refused])
+    invalid = InvalidFields([error for _, error in refused])
     invalid.code = refused[0][0]
     return invalid
 
 
-def errors_of(
-    item: str, error: NotFound | HTTPException | psycopg.Error
-) -> list[tuple[int, FieldError]]:
+def errors_of(item: str, error: Exception) -> list[tuple[int, FieldError]]:
     """Return the status and the field errors of one refused task; raise any other error."""
     if isinstance(error, NotFound):
         status, message = MESSAGES["not_found"]
         return [(status, FieldError(f"{item}.id", message.format(resource="Task")))]
-    refused = from_database(error) if isinstance(error, psycopg.Error) else error
+    refused = to_http_error(error)
     if isinstance(refused, VersionMismatch):
         status, message = MESSAGES["stale_version"]
         message = message.format(version=refused.version)

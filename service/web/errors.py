@@ -3,6 +3,7 @@
 Sources: docs/specification.md, section 7 (message and status); RFC 9110 (statuses and headers).
 """
 
+import json
 import logging
 import re
 import tomllib
@@ -21,17 +22,13 @@ from werkzeug.exceptions import (
     default_exceptions,
 )
 
-from service.context import (
-    current_application,
-    current_request,
-    current_settings,
-    current_state,
-)
+from service.context import current_application, current_request, current_settings, current_state
 from service.database.counters import CORRUPTED
 from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.database.statements import NotFound, to_json
 from service.settings import InvalidSetting
+from service.values import Values
 from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
@@ -59,16 +56,17 @@ CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.
 FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 
-# Constraints that limit the number of rows, and the names of their messages. Even a valid request
-# can violate them.
-LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
+# A constraint that limits the number of rows, so that even a valid request can violate it.
+MEMBERS_LIMIT = "members must be at most 10000 in a workspace"
 
 # Constraints that the id of a new object can violate, if a client has chosen it.
 IDS = {"tasks_pkey", "meetings_pkey"}
 
 
 class InvalidFields(BadRequest):
-    errors: Sequence[FieldError] = ()
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{error.field}: {error.message}" for error in errors))
+        self.errors = errors
 
 
 class VersionMismatch(PreconditionFailed):
@@ -94,149 +92,131 @@ def etag(version: int) -> str:
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
     status, message = MESSAGES[name]
-    options: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
+    options: dict[str, Any] = {"retry_after": retry_after} if retry_after else {}
     return default_exceptions[status](message.format(**values), **options)
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
     status, message = MESSAGES[name]
-    error = invalid_fields([FieldError(field, message)])
+    error = InvalidFields([FieldError(field, message)])
     error.code = status
     return error
 
 
-def invalid_fields(errors: list[FieldError]) -> HTTPException:
-    invalid = InvalidFields("; ".join(f"{error.field}: {error.message}" for error in errors))
-    invalid.errors = errors
-    return invalid
-
-
 def init_app(app: Flask) -> None:
-    app.register_error_handler(HTTPException, reply_error)
-    app.register_error_handler(ValidationError, reply_invalid)
-    app.register_error_handler(
-        NotFound,
-        lambda error: reply_error(http_error("not_found", resource=error.resource.capitalize())),
-    )
-    app.register_error_handler(InvalidSetting, lambda error: reply_error(missing_key(error)))
-    app.register_error_handler(psycopg.Error, lambda error: reply_error(from_database(error)))
-    app.register_error_handler(Exception, lambda error: reply_error(internal_error(error)))
+    app.register_error_handler(Exception, reply_error)
 
 
-def reply_error(error: HTTPException) -> Response:
+def reply_error(error: Exception) -> Response:
     """Answer with an error body and the headers of the error (Allow, Retry-After, …)."""
-    forget_frames(error)
-    status = error.code or 500
-    message = error.description
-    if message is None or message == type(error).description:
+    shown = to_http_error(error)
+    # Break the cycle of an error and its frames, which keeps the body of the request in memory.
+    error.__traceback__ = error.__context__ = None
+    status, message = shown.code or 500, shown.description
+    if message is None or message == type(shown).description:
         name = DEFAULT_MESSAGES.get(status)
-        message = MESSAGES[name][1] if name else error.name
-        message = message.format(max=current_settings().max_body)
-    content = error_body(
-        status,
-        message,
-        errors=error.errors if isinstance(error, InvalidFields) else (),
-        request_id=current_state().request_id,
-    )
-    headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
-    if isinstance(error, VersionMismatch):
-        headers.append(("ETag", etag(error.version)))
-        # PostgreSQL wrote this JSON, so it is valid UTF-8.
-        content = content[:-1] + b',"current":%b}' % error.current
+        message = MESSAGES[name][1].format(max=current_settings().max_body) if name else shown.name
+    headers = [header for header in shown.get_headers() if header[0] != "Content-Type"]
+    current = None
+    if isinstance(shown, VersionMismatch):
+        headers.append(("ETag", etag(shown.version)))
+        current = shown.current
+    errors = shown.errors if isinstance(shown, InvalidFields) else ()
+    content = error_body(status, message, current_state().request_id, errors, current)
     make = current_application().response_class
     return make(content, status, headers, mimetype="application/json")
 
 
-def forget_frames(error: Exception) -> None:
-    """Break the cycle of an error and its frames, which keeps the body of the request in memory."""
-    error.__traceback__ = error.__context__ = None
-
-
 def error_body(
-    status: int, message: str, *, errors: Sequence[FieldError] = (), request_id: str
+    status: int,
+    message: str,
+    request_id: str,
+    errors: Sequence[FieldError] = (),
+    current: bytes | None = None,
 ) -> bytes:
-    """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8.
-
-    Only ``current`` is as PostgreSQL wrote it.
-    """
-    members = [to_json({"message": " ".join(message.split()), "status": status}).encode()[1:-1]]
+    """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
+    body: Values = {"message": " ".join(message.split()), "status": status}
     if errors:
-        members.append(b'"errors":[%b]' % b",".join(members_of(errors)))
-    members.append(b'"requestId":%b' % to_json(request_id).encode())
-    return b"{%b}" % b",".join(members)
+        body["errors"] = [*members_of(errors)]
+    body["requestId"] = request_id
+    if current:
+        body["current"] = json.loads(current)
+    return to_json(body).encode()
 
 
-def members_of(errors: Sequence[FieldError]) -> Iterator[bytes]:
-    """Write each error, with ``current`` until all of them together have more than MAX_CURRENT."""
+def members_of(errors: Sequence[FieldError]) -> Iterator[Values]:
+    """Return each error, with ``current`` until all of them together have more than MAX_CURRENT."""
     left = MAX_CURRENT
-    for error in errors:
-        members = to_json({"field": error.field, "message": error.message}).encode()
-        if error.current is not None:
-            left -= len(error.current)
-            if left >= 0:
-                members = members[:-1] + b',"current":%b}' % error.current
-        yield members
+    for field, message, current in errors:
+        left -= len(current or b"")
+        shown = {"current": json.loads(current)} if current and left >= 0 else {}
+        yield {"field": field, "message": message, **shown}
 
 
-def reply_invalid(error: ValidationError) -> Response:
-    forget_frames(error)
-    return reply_error(invalid_fields(flatten(error)))
+def to_http_error(error: Exception) -> HTTPException:
+    match error:
+        case HTTPException():
+            return error
+        case ValidationError():
+            return InvalidFields(flatten(error))
+        case NotFound():
+            return http_error("not_found", resource=error.resource.capitalize())
+        case InvalidSetting():
+            # Only webhooks need a setting that a process can lack: a key in WEBHOOK_KEY. A client
+            # may try again after a minute, because an operator has to add the key first.
+            log.error("%s", error)
+            return http_error("no_webhook_key", retry_after=60)
+        case psycopg.Error() if known := from_database(error):
+            return known
+    log.error("unhandled: %s", type(error).__name__, exc_info=error)
+    return http_error("internal")
 
 
-def from_database(error: psycopg.Error) -> HTTPException:
+def from_database(error: psycopg.Error) -> HTTPException | None:
     """Translate an error of PostgreSQL, and log it unless a client has caused it.
 
-    A constraint that a client can violate has a sentence as its name: the field and the message.
+    Return None for an error that only a bug can cause.
     """
-    sqlstate = error.sqlstate
-    constraint = error.diag.constraint_name or ""
-    if sqlstate is None and isinstance(error, psycopg.DataError):
+    sqlstate = error.sqlstate or ""
+    # A client that has only read is not in conflict: the gate counts every request.
+    conflict = sqlstate.startswith("40")
+    reads = current_request().method in ("GET", "HEAD")
+    if not sqlstate and isinstance(error, psycopg.DataError):
         return http_error("nul")
     if sqlstate in CANCELLED:
         log.warning("statement cancelled: %s", type(error).__name__)
         return http_error("timeout", retry_after=1)
     if isinstance(error, UnusableDatabase):
         log.error("%s", error)
-        return http_error("unavailable", retry_after=1)
-    if sqlstate in FOR_OPERATORS:
+    elif sqlstate in FOR_OPERATORS:
         log.error("%s: %s", error.diag.message_primary, remedy(error))
         current_state().pool.counters.failed(error)
-        return http_error("unavailable", retry_after=1)
-    if sqlstate is None or TRANSIENT.match(sqlstate):
+    elif not sqlstate or TRANSIENT.match(sqlstate) or (conflict and reads):
         log.warning("database unavailable: %s", type(error).__name__)
-        return http_error("unavailable", retry_after=1)
+    else:
+        return http_error("concurrent_change") if conflict else refused(error, sqlstate)
+    return http_error("unavailable", retry_after=1)
+
+
+def refused(error: psycopg.Error, sqlstate: str) -> HTTPException | None:
+    """Translate an error in the data.
+
+    A constraint that a client can violate has a sentence as its name: the field and the message.
+    """
+    constraint = error.diag.constraint_name or ""
+    field, _, message = constraint.partition(" ")
     if sqlstate == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
     # Only foreign keys to workspaces lack a sentence as their name: an operator has deleted the
     # workspace meanwhile.
-    deleted = sqlstate == "23503" and (
-        current_request().method == "DELETE" or " " not in constraint
-    )
-    if sqlstate.startswith("40") and current_request().method in ("GET", "HEAD"):
-        # The client has changed nothing, so there is no conflict: the gate counts every request.
-        log.warning("database unavailable: %s", type(error).__name__)
-        return http_error("unavailable", retry_after=1)
-    if sqlstate.startswith("40") or deleted:
+    if sqlstate == "23503" and (current_request().method == "DELETE" or not message):
         return http_error("concurrent_change")
     if constraint in IDS:
         return invalid_field("id", "taken_id")
-    if constraint in LIMITS:
-        return http_error(LIMITS[constraint])
-    if sqlstate in ("23503", "23514") and " " in constraint:
-        field, message = constraint.split(" ", 1)
-        return invalid_fields([FieldError(field, message)])
+    if constraint == MEMBERS_LIMIT:
+        return http_error("too_many_members")
+    if sqlstate in ("23503", "23514") and message:
+        return InvalidFields([FieldError(field, message)])
     if sqlstate.startswith("22") or sqlstate == "54000":
         return http_error("out_of_range")
-    return internal_error(error)
-
-
-def missing_key(error: InvalidSetting) -> HTTPException:
-    """Log which key WEBHOOK_KEY lacks: only webhooks need a setting that a process can lack."""
-    log.error("%s", error)
-    # A client may try again after a minute, because an operator has to add the key first.
-    return http_error("no_webhook_key", retry_after=60)
-
-
-def internal_error(error: Exception) -> HTTPException:
-    log.error("unhandled: %s", type(error).__name__, exc_info=error)
-    return http_error("internal")
+    return None
