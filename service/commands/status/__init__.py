@@ -19,8 +19,8 @@ from service.commands.status.processes import (
     silence_in_words,
 )
 from service.commands.status.replication import read_archive, read_servers, read_standbys
-from service.commands.status.schema import explain, read_rights
-from service.commands.status.section import SILENT, Problem, Process, Reader, Section
+from service.commands.status.schema import read_locks, read_rights, read_schema
+from service.commands.status.section import SILENT, Problem, Process, Reader, Section, joined
 from service.commands.status.webhooks import read_deliveries, read_keys, read_oldest, read_webhooks
 from service.process import short_host
 
@@ -51,20 +51,16 @@ def show_status(as_json: bool, as_metrics: bool, process: str | None) -> None:
     up = True
     try:
         with connect() as connection:
-            sections = read_sections(Reader(connection, current_settings()))
-        problems = [problem for section in sections for problem in section.problems]
+            status = read_status(Reader(connection, current_settings()))
     except psycopg.OperationalError as error:
         up = False
-        sections = [read_servers(current_settings())]
-        problems = [Problem("the database does not answer", describe(error))]
+        status = read_servers(current_settings())
+        status.problems = [Problem("the database does not answer", describe(error))]
     if as_metrics:
-        click.echo("\n".join(output.metrics(sections, problems, up=up)))
+        click.echo("\n".join(output.metrics(status, up=up)))
         return
-    if as_json:
-        click.echo(output.document(sections, problems))
-    else:
-        click.echo("\n".join(output.page(sections, problems)))
-    if problems:
+    click.echo(output.document(status) if as_json else "\n".join(output.page(status)))
+    if status.problems:
         raise SystemExit(1)
 
 
@@ -76,19 +72,17 @@ def show_process(name: str) -> None:
         connection.run("status/configure")
         running = connection.rows(Process, "status/processes")
     # A process that was killed may have left a row with the same name and another version.
-    found = sorted(
-        (process for process in running if process.process == shown),
-        key=lambda process: process.silent_seconds,
-    )
+    found = [process for process in running if process.process == shown]
     if not found:
         raise click.ClickException(f"no process has the name {shown}; the command status lists all")
-    if found[0].silent_seconds > SILENT:
-        raise click.ClickException(silence_in_words(found[0]))
-    click.echo(process_in_words(found[0]))
+    latest = min(found, key=lambda process: process.silent_seconds)
+    if latest.silent_seconds > SILENT:
+        raise click.ClickException(silence_in_words(latest))
+    click.echo(process_in_words(latest))
 
 
-def read_sections(reader: Reader) -> list[Section]:
-    """Return all sections in the order of the page: the most urgent problems come first."""
+def read_status(reader: Reader) -> Section:
+    """Read all sections in the order of the page: the most urgent problems come first."""
     first = [
         read_database(reader),
         read_servers(reader.settings),
@@ -108,4 +102,5 @@ def read_sections(reader: Reader) -> list[Section]:
         read_vacuum(reader),
         read_clock(reader),
     ]
-    return [*first, *explain(reader), *last]
+    # These two explain why figures of other sections could not be read, so they are read last.
+    return joined([*first, read_schema(reader), read_locks(reader), *last])

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import Problem, Reader, Section
+from service.commands.status.section import Reader, Section
 from service.database.remedies import CORRUPTED
 
 # A process that met corruption within this many seconds is a problem.
@@ -18,28 +18,17 @@ class Count(NamedTuple):
 
 
 def read_counters(reader: Reader) -> Section:
-    found = reader.rows(Count, "status/counters")
-    corrupted = [
-        count
-        for count in found
-        if count.series.startswith("corruption_total") and count.seconds < HOUR
-    ]
-    return Section(
-        figures={},
-        metrics={
-            "database_corrupted": len(corrupted),
-            **{count.series: count.value for count in found},
-        },
-        problems=[
-            Problem(
-                f"an index or a table is corrupted ({sqlstate_of(count)}, last met"
-                f" {count.seconds / 60:.0f} min ago; the log has the error)",
+    section = Section()
+    corrupted = 0
+    for series, value, seconds in reader.rows(Count, "status/counters"):
+        section.metrics[series] = value
+        if series.startswith("corruption_total") and seconds < HOUR:
+            corrupted += 1
+            sqlstate = series.split('"')[1]
+            section.problem(
+                f"an index or a table is corrupted ({sqlstate}, last met {seconds / 60:.0f} min"
+                " ago; the log has the error)",
                 CORRUPTED,
             )
-            for count in corrupted
-        ],
-    )
-
-
-def sqlstate_of(count: Count) -> str:
-    return count.series.split('"')[1]
+    section.metrics["database_corrupted"] = corrupted
+    return section

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from psycopg import errors
 
-from service.commands.status.section import GRANT, Problem, Reader, Role, Section
+from service.commands.status.section import GRANT, Reader, Role, Section
 from service.database.remedies import REMEDIES
 from service.version import build
 
@@ -42,38 +42,35 @@ def read_database(reader: Reader) -> Section:
     host = f"{info.host}:{info.port}"
     tables = reader.rows(Table, "status/tables")
     full = disk_is_full(reader)
-    size = megabytes(server.bytes)
-    problems, why, remedy = [], "", STANDBY
-    if server.standby:
-        why = "this is a standby"
-    elif server.read_only:
-        (role,) = reader.rows(Role, "status/role")
-        why, remedy = "the database is read-only", str(role.remedy)
-    if why:
-        problems.append(Problem(f"every request is 503, as {why}", remedy, "tolerable"))
-    if full:
-        text = "the disk of the database is full"
-        problems.append(Problem(text, "free or extend it", "tolerable"))
-    return Section(
-        figures={
+    section = Section(
+        {
             "version": build(),
             "server": server,
             "host": host,
             "tables": tables,
             "disk_full": full,
         },
-        lines=[
-            ("version", build()),
-            ("database", f"{server.name} on {host}, PostgreSQL {server.version}, {size}"),
-            *(("table", f"{table.name} {megabytes(table.bytes)}") for table in tables),
-        ],
-        metrics={
+        {
             "database_bytes": server.bytes,
             "database_read_only": server.read_only,
             "database_disk_full": full,
         },
-        problems=problems,
     )
+    section.line("version", build())
+    size = megabytes(server.bytes)
+    section.line("database", f"{server.name} on {host}, PostgreSQL {server.version}, {size}")
+    for table in tables:
+        section.line("table", f"{table.name} {megabytes(table.bytes)}")
+    unavailable = "every request is 503, as "
+    if server.standby:
+        section.problem(f"{unavailable}this is a standby", STANDBY, "tolerable")
+    elif server.read_only:
+        (role,) = reader.rows(Role, "status/role")
+        text = f"{unavailable}the database is read-only"
+        section.problem(text, str(role.remedy), "tolerable")
+    if full:
+        section.problem("the disk of the database is full", "free or extend it", "tolerable")
+    return section
 
 
 def disk_is_full(reader: Reader) -> bool:
@@ -91,84 +88,73 @@ def disk_is_full(reader: Reader) -> bool:
 
 def read_connections(reader: Reader) -> Section:
     server, settings = reader.server, reader.settings
+    used, allowed = server.connections_used, server.connections_allowed
     # The number of connections that the running processes together may open, if the settings of
     # this host apply to all of them.
     processes = max(reader.count("web"), settings.web_concurrency) + max(reader.count("worker"), 1)
     needed = processes * settings.web_threads
-    used, allowed = server.connections_used, server.connections_allowed
-    oldest = f"the oldest runs for {server.oldest_transaction_seconds:.1f} s"
-    if server.hidden_sessions:
-        oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
-    problems = []
-    if used > CONNECTIONS * allowed:
-        text = f"{used} of {allowed} connections are in use"
-        problems.append(Problem(text, REMEDIES["53300"], "tolerable"))
     opened = f"the processes may open {needed}"
     if server.backend_pid != reader.connection.info.backend_pid:
         # A pooler limits the connections that it opens.
         needed, opened = 0, "the processes share the connections of a connection pooler"
-    if needed > allowed:
-        text = f"the processes may open {needed} connections, and the server allows {allowed}"
-        problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "tolerable"))
-    limit = server.connection_limit
-    if limit is not None and needed > limit:
-        text = f"the processes may open {needed} connections, and the role may open {limit}"
-        problems.append(Problem(text, REMEDIES["limit"], "tolerable"))
-    return Section(
-        figures={"connections_needed": needed},
-        lines=[
-            ("connections", f"{used} used of {allowed} allowed; {opened}"),
-            ("transactions", oldest),
-        ],
-        metrics={
+    section = Section(
+        {"connections_needed": needed},
+        {
             "connections_used": used,
             "connections_allowed": allowed,
             "connections_needed": needed,
             "oldest_transaction_seconds": server.oldest_transaction_seconds,
             "hidden_sessions": server.hidden_sessions,
         },
-        problems=problems,
     )
+    section.line("connections", f"{used} used of {allowed} allowed; {opened}")
+    oldest = f"the oldest runs for {server.oldest_transaction_seconds:.1f} s"
+    if server.hidden_sessions:
+        oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
+    section.line("transactions", oldest)
+    if used > CONNECTIONS * allowed:
+        text = f"{used} of {allowed} connections are in use"
+        section.problem(text, REMEDIES["53300"], "tolerable")
+    if needed > allowed:
+        text = f"the processes may open {needed} connections, and the server allows {allowed}"
+        section.problem(text, "raise max_connections, or lower WEB_THREADS", "tolerable")
+    limit = server.connection_limit
+    if limit is not None and needed > limit:
+        text = f"the processes may open {needed} connections, and the role may open {limit}"
+        section.problem(text, REMEDIES["limit"], "tolerable")
+    return section
 
 
 def read_clock(reader: Reader) -> Section:
     ahead = reader.clock_ahead
-    problems = []
+    section = Section({"clock_ahead_seconds": ahead}, {"clock_ahead_seconds": ahead})
+    section.line("clock", f"{ahead:+.3f} s against this host")
     if abs(ahead) > CLOCK:
-        text = (
+        section.problem(
             f"the clock of the database differs by {ahead:.1f} s from the clock of this host, so"
-            " tokens and signatures expire at wrong times"
+            " tokens and signatures expire at wrong times",
+            "run NTP on both",
         )
-        problems.append(Problem(text, "run NTP on both"))
-    return Section(
-        figures={"clock_ahead_seconds": ahead},
-        lines=[("clock", f"{ahead:+.3f} s against this host")],
-        metrics={"clock_ahead_seconds": ahead},
-        problems=problems,
-    )
+    return section
 
 
 def read_vacuum(reader: Reader) -> Section:
     (found,) = reader.rows(Vacuum, "status/vacuum", dead_rows=DEAD_ROWS)
-    problems = []
+    section = Section({"vacuum": found}, {"dead_rows": found.dead_rows})
     if not found.enabled:
-        text = "autovacuum is off, so tables grow without end"
-        remedy = "set autovacuum and track_counts to on in the configuration, and reload it"
-        problems.append(Problem(text, remedy))
+        section.problem(
+            "autovacuum is off, so tables grow without end",
+            "set autovacuum and track_counts to on in the configuration, and reload it",
+        )
     for table, remedy in zip(found.disabled, found.remedies, strict=True):
         text = f"autovacuum is off for the table {table}, which grows without end"
-        problems.append(Problem(text, remedy))
+        section.problem(text, remedy)
     for table in found.bloated:
-        text = f"the table {table} has more dead rows than live ones"
-        remedy = (
-            f"end old transactions; then VACUUM (VERBOSE) {table} says which rows it still keeps"
+        section.problem(
+            f"the table {table} has more dead rows than live ones",
+            f"end old transactions; then VACUUM (VERBOSE) {table} says which rows it still keeps",
         )
-        problems.append(Problem(text, remedy))
-    return Section(
-        figures={"vacuum": found},
-        metrics={"dead_rows": found.dead_rows},
-        problems=problems,
-    )
+    return section
 
 
 def megabytes(size: int) -> str:

@@ -2,11 +2,11 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from service.commands.base import json_of, printable
-from service.commands.status.section import Problem, Section
+from service.commands.status.section import Section
 from service.values.types import camel_case
 from service.version import build
 
@@ -14,33 +14,25 @@ from service.version import build
 HISTOGRAM = "request_duration_seconds"
 
 
-def page(sections: Sequence[Section], problems: Sequence[Problem]) -> Iterator[str]:
+def page(status: Section) -> Iterator[str]:
     """Yield the lines of the page, then the notes, then one line for each problem."""
-    lines = [line for section in sections for line in section.lines]
-    lines += [("note", note) for section in sections for note in section.notes]
-    lines += [("PROBLEM", str(problem)) for problem in problems]
-    for name, text in lines:
+    lines = [*status.lines, *(("note", note) for note in status.notes)]
+    for name, text in [*lines, *(("PROBLEM", str(problem)) for problem in status.problems)]:
         yield f"{name:<14}{printable(text)}"
 
 
-def document(sections: Sequence[Section], problems: Sequence[Problem]) -> str:
-    figures = {
-        camel_case(name): json_of(value)
-        for section in sections
-        for name, value in section.figures.items()
-    }
-    notes = [{"text": note} for section in sections for note in section.notes]
-    found = [{"text": text, "remedy": remedy or None} for text, remedy, _ in problems]
+def document(status: Section) -> str:
+    figures = {camel_case(name): json_of(value) for name, value in status.figures.items()}
+    notes = [{"text": note} for note in status.notes]
+    found = [{"text": text, "remedy": remedy or None} for text, remedy, _ in status.problems]
     return json.dumps({**figures, "notes": notes, "problems": found}, indent=1)
 
 
-def metrics(sections: Sequence[Section], problems: Sequence[Problem], *, up: bool) -> Iterator[str]:
+def metrics(status: Section, *, up: bool) -> Iterator[str]:
     """Yield the lines of each metric for the textfile collector: HELP, TYPE and the numbers."""
     helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
     version = f'build_info{{version="{build()}"}}'
-    numbers = {"up": float(up), "problems": len(problems), version: 1}
-    for section in sections:
-        numbers |= section.metrics
+    numbers = {"up": up, "problems": len(status.problems), version: 1, **status.metrics}
     described = ""
     for name, number in numbers.items():
         family, kind = name.partition("{")[0], "gauge"

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from service.commands.status.section import SILENT, Problem, Process, Reader, Section
+from service.commands.status.section import SILENT, Process, Reader, Section
 from service.process import own_host
 from service.version import build
 
@@ -26,38 +26,39 @@ class Wait(NamedTuple):
 
 
 def read_processes(reader: Reader) -> Section:
+    section = Section({"processes": reader.processes})
     if not reader.knows_processes:
         # Another section says why. Do not report that no process runs, because some may.
-        return Section({"processes": reader.processes}, {}, [])
+        return section
     web, workers = reader.count("web"), reader.count("worker")
     silent = [process for process in reader.processes if process.silent_seconds > SILENT]
-    metrics: dict[str, float] = {
+    section.metrics = {
         "web_processes": web,
         "workers": workers,
         "processes_silent": len(silent),
     }
-    lines, problems, notes = [], [], []
     if not web:
-        text = "no web process is running, so no request is answered"
-        problems.append(Problem(text, "start web"))
+        section.problem("no web process is running, so no request is answered", "start web")
     if not workers:
         text = "no worker is running, so deliveries wait and nothing is pruned"
-        problems.append(Problem(text, "start a worker"))
+        section.problem(text, "start a worker")
     for process in reader.processes:
-        lines.append((process.program, process_in_words(process)))
-        name = f"the {process.program} process {process.process}"
+        section.line(process.program, process_in_words(process))
         if process in silent:
-            problems.append(Problem(silence_in_words(process), SILENT_REMEDY))
+            section.problem(silence_in_words(process), SILENT_REMEDY)
         elif process.version != build():
-            text = f"{name} runs version {process.version}, but this command is {build()}"
+            text = (
+                f"the {process.program} process {process.process} runs version {process.version},"
+                f" but this command is {build()}"
+            )
             # During an upgrade, two releases serve side by side. Only a process that an operator
             # has forgotten to restart after the upgrade of its host is a problem.
             is_own = process.process.rpartition(":")[0] == own_host()
             if is_own and numbers_of(process.version) <= numbers_of(build()):
-                problems.append(Problem(text, "restart it"))
+                section.problem(text, "restart it")
             else:
-                notes.append(text)
-    return Section({"processes": reader.processes}, metrics, problems, lines, notes)
+                section.notes.append(text)
+    return section
 
 
 def process_in_words(process: Process) -> str:
@@ -82,19 +83,16 @@ def numbers_of(version: str) -> list[int]:
 
 def read_waits(reader: Reader) -> Section:
     found = reader.rows(Wait, "status/waits")
-    metrics: dict[str, float] = {}
-    lines, problems = [], []
+    section = Section({"waits": found})
     for kind in ("lock", "SyncRep"):
         seconds = [wait.seconds for wait in found if wait.waits_for == kind]
-        metrics[f"waiting_for_{kind.lower()}"] = len(seconds)
-        metrics[f"longest_wait_for_{kind.lower()}_seconds"] = max(seconds, default=0)
+        section.metrics[f"waiting_for_{kind.lower()}"] = len(seconds)
+        section.metrics[f"longest_wait_for_{kind.lower()}_seconds"] = max(seconds, default=0)
     for wait in found:
         session = f"{wait.process} {wait.name}"
         holders = f" of {', '.join(wait.blocked_by)}" if wait.blocked_by else ""
-        text = f"{session} for {wait.waits_for}{holders}, {wait.seconds:.1f} s"
-        lines.append(("waiting", text))
+        section.line("waiting", f"{session} for {wait.waits_for}{holders}, {wait.seconds:.1f} s")
         # The section of locks reports the sessions that hold a lock.
         if wait.waits_for == "SyncRep" and wait.seconds > STANDBY:
-            text = f"{session} has waited {wait.seconds:.0f} s for a synchronous standby"
-            problems.append(Problem(text))
-    return Section({"waits": found}, metrics, problems, lines)
+            section.problem(f"{session} has waited {wait.seconds:.0f} s for a synchronous standby")
+    return section

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.commands.base import describe
-from service.commands.status.section import GRANT, Problem, Reader, Role, Section
+from service.commands.status.section import GRANT, Reader, Role, Section
 from service.database.pool import connect
 from service.settings import Settings
 
@@ -58,88 +58,70 @@ class Archived(NamedTuple):
 def read_servers(settings: Settings) -> Section:
     found = [ask(name, own) for name, own in each(settings)]
     names = {role: [server.name for server in found if server.role == role] for role in ROLES}
-    problems = [
-        Problem(f"{server.name} of DATABASE_URL does not answer", server.error or "")
-        for server in found
-        if server.role == "silent"
-    ]
+    metrics = {f"servers_{role}": len(names[role]) for role in ROLES}
+    section = Section({"servers": found}, {**metrics})
     if len(names["primary"]) > 1:
         both = " and ".join(names["primary"])
         remedy = "immediately stop the server that should not be the primary"
-        problems.insert(0, Problem(f"{both} both accept writes", remedy))
-    return Section(
-        figures={"servers": found},
-        lines=[
-            (
-                "server",
-                f"{server.name} {server.role}"
-                + (f", read-only: {server.read_only}" if server.read_only else ""),
-            )
-            for server in found
-        ],
-        metrics={f"servers_{role}": len(names[role]) for role in ROLES},
-        problems=problems,
-    )
+        section.problem(f"{both} both accept writes", remedy)
+    for name, role, error, read_only in found:
+        section.line(
+            "server", f"{name} {role}" + (f", read-only: {read_only}" if read_only else "")
+        )
+        if role == "silent":
+            section.problem(f"{name} of DATABASE_URL does not answer", error or "")
+    return section
 
 
 def read_standbys(reader: Reader) -> Section:
     (synchronous,) = reader.rows(Synchronous, "status/synchronous")
-    found = reader.rows(Standby, "status/standbys")
-    lines, problems = [], []
-    for standby in found:
-        behind = f"; {GRANT}"
-        if standby.behind_bytes is not None:
-            seconds = standby.behind_seconds or 0
-            behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
-        lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
     names, needed = synchronous
+    found = reader.rows(Standby, "status/standbys")
     # The number of standbys that a commit can wait for; a standby in an unknown state may be one.
     connected = sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in found)
-    if needed:
-        lines.append(("synchronous", f"{names}: a write waits for {needed}"))
-    if connected < needed:
-        text = (
-            f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
-            " is connected, so writes wait"
-        )
-        remedy = (
-            "if none connects within 30 s of a failover, start the standby or change the setting"
-        )
-        problems.append(Problem(text, remedy))
-    return Section(
-        figures={"synchronous": synchronous, "standbys": found},
-        lines=lines,
-        metrics={
+    section = Section(
+        {"synchronous": synchronous, "standbys": found},
+        {
             "standbys": len(found),
             "standbys_synchronous": connected,
             "standbys_needed": needed,
             "standby_behind_bytes": max((item.behind_bytes or 0 for item in found), default=0),
             "standby_behind_seconds": max((item.behind_seconds or 0 for item in found), default=0),
         },
-        problems=problems,
     )
+    for name, state, behind_bytes, behind_seconds in found:
+        behind = f"; {GRANT}"
+        if behind_bytes is not None:
+            behind = f", {behind_bytes} bytes and {behind_seconds or 0:.1f} s behind"
+        section.line("standby", f"{name} {state}{behind}")
+    if needed:
+        section.line("synchronous", f"{names}: a write waits for {needed}")
+    if connected < needed:
+        section.problem(
+            f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
+            " is connected, so writes wait",
+            "if none connects within 30 s of a failover, start the standby or change the setting",
+        )
+    return section
 
 
 def read_archive(reader: Reader) -> Section:
     (found,) = reader.rows(Archived, "status/archive")
-    lines, problems = [], []
-    metrics: dict[str, float] = {"archive_fails": found.fails}
-    if found.enabled:
-        last = (
-            f"{found.last_file} {found.seconds_since_last:.0f} s ago" if found.last_file else "none"
-        )
-        failed = ", then it failed" if found.fails else ""
-        lines.append(("archive", f"the last file {last}{failed}"))
+    section = Section({"archive": found}, {"archive_fails": found.fails})
+    last = "none"
     if found.seconds_since_last is not None:
-        metrics["archived_seconds"] = found.seconds_since_last
+        section.metrics["archived_seconds"] = found.seconds_since_last
+        last = f"{found.last_file} {found.seconds_since_last:.0f} s ago"
+    if found.enabled:
+        failed = ", then it failed" if found.fails else ""
+        section.line("archive", f"the last file {last}{failed}")
     if found.fails:
-        remedy = (
-            "pg_wal grows until the disk is full; PostgreSQL's log has the error of archive_command"
+        section.problem(
+            f"PostgreSQL cannot archive the WAL file {found.failed_file}",
+            "pg_wal grows until the disk is full; PostgreSQL's log has the error of"
+            " archive_command",
         )
-        problems.append(
-            Problem(f"PostgreSQL cannot archive the WAL file {found.failed_file}", remedy)
-        )
-    return Section({"archive": found}, metrics, problems, lines)
+    return section
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:

@@ -3,7 +3,7 @@
 from itertools import groupby
 from typing import NamedTuple
 
-from service.commands.status.section import GRANT, Problem, Reader, Section
+from service.commands.status.section import GRANT, Reader, Section
 from service.database.remedies import RIGHTS
 from service.database.statements import UnusableObject
 
@@ -37,84 +37,69 @@ class Lock(NamedTuple):
 
 def read_rights(reader: Reader) -> Section:
     """Find the tables and functions that this role may not use, because another role owns them."""
-    forbidden = [item for item in reader.unusable if item.owner]
-    problems = []
-    if forbidden:
-        owners = ", ".join(sorted({item.owner or "" for item in forbidden}))
+    unusable = len(reader.unusable) + len(reader.parts)
+    section = Section({"unusable": reader.unusable}, {"objects_unusable": unusable})
+    if forbidden := [item for item in reader.unusable if item.owner]:
+        owners = ", ".join(sorted({str(item.owner) for item in forbidden}))
         lacks = f"lacks rights on {objects_in_words(forbidden)}, which belong to {owners}"
-        problems.append(Problem(f"the user of DATABASE_URL {lacks}", RIGHTS))
-    return Section(
-        figures={"unusable": reader.unusable},
-        metrics={"objects_unusable": len(reader.unusable) + len(reader.parts)},
-        problems=problems,
-    )
-
-
-def explain(reader: Reader) -> list[Section]:
-    """Explain why figures of other sections could not be read. Call this after their statements."""
-    return [read_schema(reader), read_locks(reader)]
+        section.problem(f"the user of DATABASE_URL {lacks}", RIGHTS)
+    return section
 
 
 def read_schema(reader: Reader) -> Section:
     found = reader.migrations
     pending, newer = len(found.pending), len(found.newer)
+    section = Section(
+        {"migrations": found, "missing_parts": reader.parts},
+        {"migrations_pending": pending, "migrations_newer": newer},
+    )
+    section.line("migrations", f"{found.applied} applied, {pending} pending, {newer} newer")
     missing = [item for item in reader.unusable if not item.owner]
-    problems: list[Problem] = []
     if found.conflict:
-        problems.append(Problem(found.conflict))
+        section.problem(found.conflict)
     elif pending:
         other = "" if found.applied else ", or correct the name of the database in DATABASE_URL"
         text = f"migrations are pending ({', '.join(found.pending)})"
-        problems.append(Problem(text, f"run the command migrate{other}"))
+        section.problem(text, f"run the command migrate{other}")
     elif missing:
         are = "are" if len(missing) > 1 else "is"
-        problems.append(
-            Problem(f"{objects_in_words(missing)} {are} missing {BY_HAND}", CHANGE_BACK)
-        )
+        section.problem(f"{objects_in_words(missing)} {are} missing {BY_HAND}", CHANGE_BACK)
     elif reader.parts:
         parts = ", ".join(map(str, reader.parts))
         text = f"missing, invalid or disabled {BY_HAND}: {parts}"
         # Requests that do not need the missing part succeed, so this does not prevent a start.
-        problems.append(Problem(text, CHANGE_BACK, "tolerable"))
+        section.problem(text, CHANGE_BACK, "tolerable")
     elif not reader.unusable:
-        errors = dict.fromkeys(reader.broken)
-        problems += [Problem(f"{error} {BY_HAND}", CHANGE_BACK) for error in errors]
-    notes = []
+        for error in dict.fromkeys(reader.broken):
+            section.problem(f"{error} {BY_HAND}", CHANGE_BACK)
     if newer and not pending:
         # For example after a rollback.
-        notes = [f"{NEWER}: {', '.join(found.newer)}"]
-    return Section(
-        figures={"migrations": found, "missing_parts": reader.parts},
-        lines=[("migrations", f"{found.applied} applied, {pending} pending, {newer} newer")],
-        metrics={"migrations_pending": pending, "migrations_newer": newer},
-        problems=problems,
-        notes=notes,
-    )
+        section.notes.append(f"{NEWER}: {', '.join(found.newer)}")
+    return section
 
 
 def read_locks(reader: Reader) -> Section:
     found = reader.rows(Lock, "status/locks")
+    longest = max((lock.seconds or 0 for lock in found), default=0)
+    section = Section({"locks": found, "locked": reader.locked}, {"longest_lock_seconds": longest})
     hidden = ", ".join(reader.locked)
-    lines, problems = [], []
     for lock in found:
-        lines.append(("lock", lock_in_words(lock)))
+        section.line("lock", text := lock_in_words(lock))
         if hidden or lock.waited >= WAITED or (lock.seconds or 0) > LOCK:
             hides = f", which hides the figures of {hidden}" if hidden else ""
-            problems.append(Problem(f"{lock_in_words(lock)}{hides}; to end it", lock.end))
+            section.problem(f"{text}{hides}; to end it", lock.end)
     if hidden and not found:
-        text = f"a lock of a table hid the figures of {hidden}, and has ended since"
-        problems.append(Problem(text))
-    metrics = {"longest_lock_seconds": max((lock.seconds or 0 for lock in found), default=0)}
-    return Section({"locks": found, "locked": reader.locked}, metrics, problems, lines)
+        section.problem(f"a lock of a table hid the figures of {hidden}, and has ended since")
+    return section
 
 
 def objects_in_words(unusable: list[UnusableObject]) -> str:
     """List objects by kind, like "the tables a, b and the function c"."""
-    kinds = groupby(unusable, lambda item: item.kind)
-    found = [(kind, [item.name for item in items]) for kind, items in kinds]
-    return " and ".join(
-        f"the {kind}{'s' * (len(names) > 1)} {', '.join(names)}" for kind, names in found
-    )
+    texts = []
+    for kind, items in groupby(unusable, lambda item: item.kind):
+        names = [item.name for item in items]
+        texts.append(f"the {kind}{'s' * (len(names) > 1)} {', '.join(names)}")
+    return " and ".join(texts)
 
 
 def lock_in_words(lock: Lock) -> str:

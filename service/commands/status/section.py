@@ -4,8 +4,9 @@ One function makes each section. It reads the figures of its subject, decides wh
 and returns them in each form: for JSON, for the page and for metrics.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from time import time
 from typing import Literal, NamedTuple
 
@@ -13,13 +14,23 @@ from psycopg import errors
 
 from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare
-from service.commands.status.parts import Part, schema_parts
-from service.database.statements import Connection, Row, UnusableObject, schema_objects
+from service.database.statements import (
+    Connection,
+    Row,
+    UnusableObject,
+    catalogue,
+    schema_objects,
+)
 from service.settings import Settings
 
 # Seconds after which a process without a sign of life is silent; it gives one every ten seconds.
 SILENT = 60
 GRANT = "to see more, GRANT pg_read_all_stats TO the user of DATABASE_URL"
+
+
+# A tolerable problem does not prevent a start: the service recovers when the problem is solved, or
+# works in spite of it.
+Level = Literal["error", "tolerable", "warning"]
 
 
 class Server(NamedTuple):
@@ -68,6 +79,19 @@ class Process(NamedTuple):
     silent_seconds: float
 
 
+class Part(NamedTuple):
+    """A part of the schema that is missing or does not work."""
+
+    # column, index or trigger.
+    kind: str
+    table_name: str
+    name: str
+
+    def __str__(self) -> str:
+        name = self.name if self.kind == "index" else f"{self.table_name}.{self.name}"
+        return f"{self.kind} {name}"
+
+
 class Reader:
     """Reads the rows of all sections, and notes which statements fail.
 
@@ -107,9 +131,14 @@ class Reader:
         found = self.migrations
         if self.unusable or found.pending or found.newer or not found.applied:
             return []
-        kinds, tables, names = zip(*schema_parts(), strict=True)
-        values = {"kinds": list(kinds), "tables": list(tables), "names": list(names)}
-        return self.rows(Part, "status/parts", **values)
+        wanted = [
+            Part(kind, table, name)
+            for table, parts in catalogue()["tables"].items()
+            for kind in parts
+            for name in parts[kind]
+        ]
+        kinds, tables, names = map(list, zip(*wanted, strict=True))
+        return self.rows(Part, "status/parts", kinds=kinds, tables=tables, names=names)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Read all rows; return none if a table is locked or missing, or if rights are missing."""
@@ -148,23 +177,39 @@ class Reader:
 class Problem(NamedTuple):
     text: str
     remedy: str = ""
-    # A ``tolerable`` problem does not prevent a start: the service recovers when the problem is
-    # solved, or works in spite of it.
-    level: Literal["error", "tolerable", "warning"] = "error"
+    level: Level = "error"
 
     def __str__(self) -> str:
         return f"{self.text}: {self.remedy}" if self.remedy else self.text
 
 
-class Section(NamedTuple):
+@dataclass
+class Section:
     """The part of ``status`` about one subject, in all forms: JSON, metrics and page."""
 
     # The members of the JSON document: plain values, rows, lists of rows.
-    figures: dict[str, object]
+    figures: dict[str, object] = field(default_factory=dict)
     # The metrics for Prometheus: name without the prefix task_service_, and number.
-    metrics: dict[str, float]
-    problems: Sequence[Problem]
+    metrics: dict[str, float] = field(default_factory=dict)
     # The lines of the page: a name and a text.
-    lines: Sequence[tuple[str, str]] = ()
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     # What an operator should know although nothing is wrong.
-    notes: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+    def line(self, name: str, text: str) -> None:
+        self.lines.append((name, text))
+
+    def problem(self, text: str, remedy: str = "", level: Level = "error") -> None:
+        self.problems.append(Problem(text, remedy, level))
+
+
+def joined(sections: Iterable[Section]) -> Section:
+    whole = Section()
+    for section in sections:
+        whole.figures |= section.figures
+        whole.metrics |= section.metrics
+        whole.lines += section.lines
+        whole.problems += section.problems
+        whole.notes += section.notes
+    return whole
