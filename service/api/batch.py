@@ -9,6 +9,7 @@ again, in order to find every refused one; then everything is rolled back.
 # and the version of each task.
 # mypy: disable-error-code="assignment"
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from service.web.errors import (
     to_http_error,
 )
 from service.web.operation import operation
-from service.web.responses import Changed, Created, reply
+from service.web.responses import reply
 from service.web.safe_writes import ANY_VERSION, only
 
 MAX_ITEMS = 100
@@ -85,19 +86,19 @@ class TaskBatch(schemas.StrictSchema):
     @post_load
     def check_ids(self, values: Values, **_: object) -> Values:
         """Require at least one item, unique ids, and parents before their subtasks."""
-        seen: dict[str, str] = {}
-        errors: dict[str, dict[int, object]] = {}
+        errors: dict[str, dict[int, object]] = defaultdict(dict)
         places = {item["id"]: place for place, item in enumerate(values["create"]) if item["id"]}
         for number, item in enumerate(values["create"]):
             place = places.get(item["parent_id"], number)
             if place > number:
                 message = MESSAGES["later_parent"][1].format(item=f"create[{place}]")
-                errors.setdefault("create", {})[number] = {"parentId": [message]}
+                errors["create"][number] = {"parentId": [message]}
+        seen: dict[str, str] = {}
         for name, items in values.items():
             for number, item in enumerate(items):
                 if item["id"] in seen:
                     message = MESSAGES["repeated_id"][1].format(item=seen[item["id"]])
-                    errors.setdefault(name, {})[number] = {"id": [message]}
+                    errors[name][number] = {"id": [message]}
                 elif item["id"]:
                     seen[item["id"]] = f"{name}[{number}]"
         if errors:
@@ -138,10 +139,6 @@ WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, 
 REFUSALS = (NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
 
 
-class Refused(Exception):
-    """A task does not exist, or does not have the expected version."""
-
-
 @batch.post("/tasks/batch")
 @operation(TaskBatch(), TaskBatchResult, kind="object", also=(412,), idempotent="workspace")
 def change_tasks(batch: Values) -> Response:
@@ -162,7 +159,7 @@ def change_tasks(batch: Values) -> Response:
     set_due_days([*creates, *changes])
     items: Items = {
         "create": [(task,) for task in creates],
-        "update": [(item["id"], fields_of(item), versions(item)) for item in changes],
+        "update": [(item["id"], changed(item), versions(item)) for item in changes],
         "delete": [(item["id"], versions(item)) for item in deletes],
     }
     with db.transaction():
@@ -171,24 +168,21 @@ def change_tasks(batch: Values) -> Response:
             # A rollback of this savepoint keeps the locks.
             with db.transaction():
                 if locked.missing or not locked.matched:
-                    raise Refused
+                    raise NotFound("task")
                 created = [create(*item) for item in items["create"]]
                 updated = [update(*item) for item in items["update"]]
                 deleted = delete_all(items["delete"])
-        except (Refused, *REFUSALS):
+        except REFUSALS:
             raise refusal(items, {*locked.missing}) from None
     event_ids = [row.event_id for row in created] + [row.event_id for row in updated] + deleted
     webhooks.post_before_response(*event_ids)
-    lists = join(created), join(updated), to_json([item["id"] for item in deletes]).encode()
-    return reply(b'{"created":[%b],"updated":[%b],"deleted":%b}' % lists)
+    lists = [b",".join(row.body for row in rows) for rows in (created, updated)]
+    ids = to_json([item["id"] for item in deletes]).encode()
+    return reply(b'{"created":[%b],"updated":[%b],"deleted":%b}' % (*lists, ids))
 
 
-def join(rows: Sequence[Created | Changed]) -> bytes:
-    return b",".join(row.body for row in rows)
-
-
-def fields_of(change: Values) -> Values:
-    return {name: value for name, value in change.items() if name not in ("id", "version")}
+def changed(item: Values) -> Values:
+    return {name: value for name, value in item.items() if name not in ("id", "version")}
 
 
 def versions(item: Values) -> str:
@@ -203,18 +197,17 @@ def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) ->
         return [item[name] for item in items if item.get(name)]
 
     ids, deleted_ids = of("id", existing), of("id", deletes)
-    rows = {
-        "ids": ids,
-        "deleted_ids": deleted_ids,
-        "new_ids": of("id", creates),
-        "parent_ids": of("parent_id", written),
-        "assignee_ids": of("assignee_id", written),
-    }
-    if not any(rows.values()):
-        return Locked([], matched=True)
-    numbers = [item.get("version") for item in existing]
-    locked = db.row(Locked, "tasks/batch_lock", versions=numbers, **rows)
-    if ids and not db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids).fits:
+    locked = db.row(
+        Locked,
+        "tasks/batch_lock",
+        ids=ids,
+        versions=[item.get("version") for item in existing],
+        deleted_ids=deleted_ids,
+        new_ids=of("id", creates),
+        parent_ids=of("parent_id", written),
+        assignee_ids=of("assignee_id", written),
+    )
+    if not db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids).fits:
         raise http_error("batch_too_large")
     return locked
 
@@ -259,13 +252,15 @@ def errors_of(item: str, error: Exception) -> list[tuple[int, FieldError]]:
         status, message = MESSAGES["not_found"]
         return [(status, FieldError(f"{item}.id", message.format(resource="Task")))]
     refused = to_http_error(error)
-    if isinstance(refused, VersionMismatch):
-        status, message = MESSAGES["stale_version"]
-        message = message.format(version=refused.version)
-        return [(status, FieldError(f"{item}.version", message, refused.current))]
-    if isinstance(refused, InvalidFields):
-        return [
-            (refused.code or 400, FieldError(f"{item}.{fault.field}", fault.message))
-            for fault in refused.errors
-        ]
-    raise refused
+    faults: Sequence[FieldError]
+    if isinstance(error, NotFound):
+        faults = [FieldError("id", str(refused.description))]
+    elif isinstance(refused, VersionMismatch):
+        message = MESSAGES["stale_version"][1].format(version=refused.version)
+        faults = [FieldError("version", message, refused.current)]
+    elif isinstance(refused, InvalidFields):
+        faults = refused.errors
+    else:
+        raise refused
+    status = refused.code or 400
+    return [(status, fault._replace(field=f"{item}.{fault.field}")) for fault in faults]
