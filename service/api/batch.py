@@ -23,8 +23,9 @@ from service import webhooks
 from service.api.tasks import Task, create, delete, set_due_days, update
 from service.context import db
 from service.database.statements import NotFound, to_json
-from service.values import Values, schemas, types
+from service.values import Values, schemas
 from service.values.schemas import FieldError
+from service.values.types import CountingNumber, Id, Items, List, Nested, StringList
 from service.web.errors import (
     MESSAGES,
     InvalidFields,
@@ -45,15 +46,15 @@ batch = Blueprint("batch", __name__)
 class BatchedTask(Task):
     """The changes of one task of a batch."""
 
-    id = types.Id("The id of the task", required=True)
-    version = types.CountingNumber(VERSION)
+    id = Id("The id of the task", required=True)
+    version = CountingNumber(VERSION)
 
 
 class TaskDeletion(schemas.StrictSchema):
     """One task that a batch deletes."""
 
-    id = types.Id("The id of the task", required=True)
-    version = types.CountingNumber(VERSION, load_default=None, allow_none=False)
+    id = Id("The id of the task", required=True)
+    version = CountingNumber(VERSION, load_default=None, allow_none=False)
 
 
 # A PATCH needs no field, but here the id is required.
@@ -69,9 +70,9 @@ class TaskBatch(schemas.StrictSchema):
 
     json_schema = {"minProperties": 1}
 
-    create = types.Items(Task(), MAX_ITEMS, "The tasks to create, in order", load_default=list)
-    update = types.Items(CHANGES, MAX_ITEMS, "The tasks to change", load_default=list)
-    delete = types.Items(
+    create = Items(Task(), MAX_ITEMS, "The tasks to create, in order", load_default=list)
+    update = Items(CHANGES, MAX_ITEMS, "The tasks to change", load_default=list)
+    delete = Items(
         TaskDeletion(), MAX_ITEMS, "The tasks to delete, with their subtasks", load_default=list
     )
 
@@ -111,13 +112,11 @@ class TaskBatch(schemas.StrictSchema):
 class TaskBatchResult(schemas.StrictSchema):
     """The tasks of a batch after it, each list in the order of the request."""
 
-    created = types.List(types.Nested(Task), "The new tasks", dump_only=True)
-    updated = types.List(
-        types.Nested(Task), "The tasks with their changes, even if nothing changed", dump_only=True
+    created = List(Nested(Task), "The new tasks", dump_only=True)
+    updated = List(
+        Nested(Task), "The tasks with their changes, even if nothing changed", dump_only=True
     )
-    deleted = types.StringList(
-        types.Id(), MAX_ITEMS, "The ids of the deleted tasks", dump_only=True
-    )
+    deleted = StringList(Id(), MAX_ITEMS, "The ids of the deleted tasks", dump_only=True)
 
 
 class Locked(NamedTuple):
@@ -133,7 +132,7 @@ class Size(NamedTuple):
 
 
 # The arguments of ``create``, ``update`` or ``delete`` for each item, by the names of the lists.
-Items = dict[str, list[tuple[Any, ...]]]
+Arguments = dict[str, list[tuple[Any, ...]]]
 WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, "delete": delete}
 # The errors of a refused task.
 REFUSALS = (NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
@@ -157,7 +156,7 @@ def change_tasks(batch: Values) -> Response:
     """
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
     set_due_days([*creates, *changes])
-    items: Items = {
+    items: Arguments = {
         "create": [(task,) for task in creates],
         "update": [(item["id"], changed(item), versions(item)) for item in changes],
         "delete": [(item["id"], versions(item)) for item in deletes],
@@ -222,7 +221,7 @@ def delete_all(items: list[tuple[Any, ...]]) -> list[str | None]:
     return event_ids
 
 
-def refusal(items: Items, missing: set[str]) -> HTTPException:
+def refusal(items: Arguments, missing: set[str]) -> HTTPException:
     """Return an error that names every refused task.
 
     Each task is tried after the earlier ones that are not refused. A deleted task comes back after

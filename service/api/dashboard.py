@@ -5,29 +5,28 @@ from flask import Blueprint, Response
 from service.api.tasks import PRIORITIES, STATUSES
 from service.context import db
 from service.database.statements import NotFound
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import Id, Nested, ReadOnlyInteger, Timestamp
 from service.web.operation import operation
 from service.web.responses import Body, reply
 
 dashboard = Blueprint("dashboard", __name__)
 
 
-def figures(
-    name: str, description: str, counts: dict[str, str], **nested: types.Nested
-) -> types.Nested:
+def figures(name: str, description: str, counts: dict[str, str], **nested: Nested) -> Nested:
     """Return a field whose value is an object of counts.
 
     ``counts`` maps the name of each count to its description. ``name`` is the name of the object's
     schema in the document.
     """
-    members = {count: types.ReadOnlyInteger(counts[count]) for count in counts}
+    members = {count: ReadOnlyInteger(counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
-    return types.Nested(schema, description)
+    return Nested(schema, description)
 
 
 class DashboardStats(schemas.Resource):
-    workspace_id = types.Id("The workspace that was counted")
-    generated_at = types.Timestamp("When the service counted")
+    workspace_id = Id("The workspace that was counted")
+    generated_at = Timestamp("When the service counted")
     tasks = figures(
         "TaskCounts",
         "The tasks",
@@ -52,7 +51,7 @@ class DashboardStats(schemas.Resource):
             "completed": "Meetings with the status completed",
         },
     )
-    members = types.ReadOnlyInteger("The members of the workspace")
+    members = ReadOnlyInteger("The members of the workspace")
     mail = figures("MailCounts", "Your mail", {"unread": "E-mails that you have not read"})
     suggestions = figures(
         "SuggestionCounts", "The AI suggestions", {"pending": "Pending suggestions"}
@@ -60,7 +59,7 @@ class DashboardStats(schemas.Resource):
 
 
 class StatsFilter(schemas.Query):
-    only_workspace_id = types.Id(
+    only_workspace_id = Id(
         "The workspace to count; by default the active one. If you do not belong to it,"
         " the response is 404",
         data_key="workspaceId",

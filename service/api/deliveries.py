@@ -8,7 +8,17 @@ from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
 from service.context import db
 from service.database.statements import NotFound
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_REFERENCE,
+    Id,
+    List,
+    Nested,
+    OneOf,
+    ReadOnlyInteger,
+    Text,
+    Timestamp,
+)
 from service.web.operation import operation
 from service.web.responses import Body, One, Page, reply, reply_page
 
@@ -18,42 +28,40 @@ deliveries = Blueprint("deliveries", __name__)
 
 
 class Attempt(schemas.Resource):
-    at = types.Timestamp("When the attempt ended")
-    status = types.ReadOnlyInteger(
-        "The status that the receiver returned, or null", allow_none=True
-    )
-    milliseconds = types.ReadOnlyInteger("How long the attempt took")
-    error = types.Text(
-        types.MAX_REFERENCE,
+    at = Timestamp("When the attempt ended")
+    status = ReadOnlyInteger("The status that the receiver returned, or null", allow_none=True)
+    milliseconds = ReadOnlyInteger("How long the attempt took")
+    error = Text(
+        MAX_REFERENCE,
         "Why there is no status, such as timeout or blocked; null if there is a status",
         allow_none=True,
     )
-    answer = types.Text(
+    answer = Text(
         200, "The beginning of the body that the receiver returned, or null", allow_none=True
     )
 
 
 class Delivery(schemas.Resource):
-    id = types.Id("The id of the delivery")
-    event_id = types.Text(types.MAX_REFERENCE, "The id of the event, as in the header webhook-id")
-    type = types.OneOf(*EVENT_TYPES, description="The type of the event")
-    timestamp = types.Timestamp("When the event occurred")
-    state = types.OneOf(
+    id = Id("The id of the delivery")
+    event_id = Text(MAX_REFERENCE, "The id of the event, as in the header webhook-id")
+    type = OneOf(*EVENT_TYPES, description="The type of the event")
+    timestamp = Timestamp("When the event occurred")
+    state = OneOf(
         *STATES,
         description="waiting (for an attempt), delivered, or failed (the service has given up)",
     )
-    next_attempt_at = types.Timestamp(
+    next_attempt_at = Timestamp(
         "When the next attempt is due; null if none is planned", allow_none=True
     )
-    attempts = types.List(types.Nested(Attempt), "The last 20 attempts, oldest first")
+    attempts = List(Nested(Attempt), "The last 20 attempts, oldest first")
 
 
 class DeliveryDetails(Delivery):
-    body = types.Text(10_000_000, "The body that the service signs and sends")
+    body = Text(10_000_000, "The body that the service signs and sends")
 
 
 class DeliveryFilter(schemas.PageQuery):
-    state = types.OneOf(
+    state = OneOf(
         *STATES,
         schema_name="DeliveryState",
         load_default=None,

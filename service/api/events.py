@@ -7,7 +7,8 @@ from marshmallow import post_load
 
 from service.api.event_types import EVENT_TYPES
 from service.context import db
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import MAX_REFERENCE, Boolean, Cursor, Field, Limit, OneOf, Text
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import Body, reply
@@ -29,21 +30,21 @@ events = Blueprint("events", __name__)
 
 
 class EventPage(schemas.Resource):
-    data = types.Field(
+    data = Field(
         "The oldest events after the cursor",
         json_schema={
             "type": "array",
             "items": {"anyOf": EVENT, "description": "An event, as webhooks receive it"},
         },
     )
-    next_cursor = types.Text(types.MAX_REFERENCE, NEXT)
-    has_more = types.Boolean(MORE)
+    next_cursor = Text(MAX_REFERENCE, NEXT)
+    has_more = Boolean(MORE)
 
 
 class EventFilter(schemas.Query):
-    after = types.Cursor(keyed=True, description=AFTER)
-    limit = types.Limit(100, 500)
-    type = types.OneOf(
+    after = Cursor(keyed=True, description=AFTER)
+    limit = Limit(100, 500)
+    type = OneOf(
         *EVENT_TYPES,
         schema_name="EventType",
         load_default=None,

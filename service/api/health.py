@@ -15,7 +15,8 @@ from service.database.statements import (
     texts_of_functions,
     to_json,
 )
-from service.values import schemas, types
+from service.values import schemas
+from service.values.types import MAX_NAME, OneOf, Text
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import reply
@@ -40,14 +41,14 @@ class ServiceIndex(schemas.Resource):
 
     optional = ("docs",)
 
-    name = types.Text(types.MAX_NAME, "The name of the service")
-    docs = types.Text(types.MAX_NAME, "The path of the reference page")
-    openapi = types.Text(types.MAX_NAME, "The path of this document")
-    health = types.Text(types.MAX_NAME, "The path of the health check")
+    name = Text(MAX_NAME, "The name of the service")
+    docs = Text(MAX_NAME, "The path of the reference page")
+    openapi = Text(MAX_NAME, "The path of this document")
+    health = Text(MAX_NAME, "The path of the health check")
 
 
 class Health(schemas.Resource):
-    status = types.OneOf(
+    status = OneOf(
         "ok", schema_name="HealthStatus", description="ok if the service can serve requests"
     )
 

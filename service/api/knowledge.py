@@ -3,7 +3,17 @@
 from flask import Blueprint, Response
 
 from service.context import db
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_NAME,
+    MAX_TEXT,
+    MAX_TITLE,
+    Cursor,
+    Id,
+    StringList,
+    Text,
+    Timestamp,
+)
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
@@ -13,21 +23,21 @@ knowledge = Blueprint("knowledge", __name__)
 class Knowledge(schemas.Resource):
     """An entry of the knowledge base. Only the command ``load`` creates entries."""
 
-    id = types.Id("The id of the entry")
-    title = types.Text(types.MAX_TITLE, "What the entry is about", min=1, trim=True, required=True)
-    content = types.Text(types.MAX_TEXT, "The text of the entry", load_default="")
-    tags = types.StringList(types.Text(types.MAX_NAME, min=1), 50, "Keywords", load_default=list)
-    created_at = types.Timestamp("When the entry was created")
-    updated_at = types.Timestamp("When the entry was last changed")
+    id = Id("The id of the entry")
+    title = Text(MAX_TITLE, "What the entry is about", min=1, trim=True, required=True)
+    content = Text(MAX_TEXT, "The text of the entry", load_default="")
+    tags = StringList(Text(MAX_NAME, min=1), 50, "Keywords", load_default=list)
+    created_at = Timestamp("When the entry was created")
+    updated_at = Timestamp("When the entry was last changed")
 
 
 class KnowledgeFilter(schemas.PageQuery):
-    q = types.Text(
-        types.MAX_TITLE,
+    q = Text(
+        MAX_TITLE,
         "Words and phrases in double quotes to search for; - before a word excludes it",
         load_default=None,
     )
-    cursor = types.Cursor(keyed=True)
+    cursor = Cursor(keyed=True)
 
 
 @knowledge.get("/knowledge")

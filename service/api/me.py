@@ -7,7 +7,20 @@ from flask import Blueprint, Response
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
 from service.context import current_state, db
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_NAME,
+    MAX_REFERENCE,
+    ROLES,
+    Email,
+    Id,
+    Nested,
+    OneOf,
+    PersonName,
+    ReadOnlyInteger,
+    Text,
+    Timestamp,
+)
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import Body, reply
@@ -18,30 +31,28 @@ me = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
-    id = types.Id("The id of the user")
-    name = types.PersonName("The user's name")
-    email = types.Email("The user's e-mail address")
+    id = Id("The id of the user")
+    name = PersonName("The user's name")
+    email = Email("The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
-    id = types.Id("The id of the workspace")
-    name = types.Text(types.MAX_NAME, "The display name", min=1)
-    slug = types.Text(types.MAX_REFERENCE, min=1, **SLUG)
-    plan = types.Text(types.MAX_REFERENCE, min=1, **PLAN)
-    role = types.OneOf(
-        *types.ROLES, schema_name="Role", description="What the user may do in the workspace"
-    )
+    id = Id("The id of the workspace")
+    name = Text(MAX_NAME, "The display name", min=1)
+    slug = Text(MAX_REFERENCE, min=1, **SLUG)
+    plan = Text(MAX_REFERENCE, min=1, **PLAN)
+    role = OneOf(*ROLES, schema_name="Role", description="What the user may do in the workspace")
 
 
 class RateLimitWindow(schemas.Resource):
-    limit = types.ReadOnlyInteger("The number of requests that the window allows", min=1)
-    remaining = types.ReadOnlyInteger("The number of requests left in the window")
-    resets_at = types.Timestamp("When the window ends")
+    limit = ReadOnlyInteger("The number of requests that the window allows", min=1)
+    remaining = ReadOnlyInteger("The number of requests left in the window")
+    resets_at = Timestamp("When the window ends")
 
 
 class RateLimits(schemas.Resource):
-    minute = types.Nested(RateLimitWindow, "The window of 60 seconds")
-    day = types.Nested(
+    minute = Nested(RateLimitWindow, "The window of 60 seconds")
+    day = Nested(
         RateLimitWindow,
         "The window of 24 hours; null on a plan without a daily limit",
         allow_none=True,
@@ -49,27 +60,25 @@ class RateLimits(schemas.Resource):
 
 
 class Me(schemas.Resource):
-    user = types.Nested(User, "The user who sends this request", dump_only=True)
-    scope = types.OneOf(*SCOPES, dump_only=True, description="What the credential may do")
-    credential = types.OneOf(
+    user = Nested(User, "The user who sends this request", dump_only=True)
+    scope = OneOf(*SCOPES, dump_only=True, description="What the credential may do")
+    credential = OneOf(
         *CREDENTIALS,
         dump_only=True,
         description="Whether the credential is an API token or a session",
     )
-    expires_at = types.Timestamp(
+    expires_at = Timestamp(
         "When the credential expires; null means never", dump_only=True, allow_none=True
     )
-    workspace = types.Nested(
+    workspace = Nested(
         ActiveWorkspace,
         "The active workspace; null if there is none",
         dump_only=True,
         allow_none=True,
     )
-    limits = types.Nested(
-        RateLimits, "The rate limits, and how many requests are left", dump_only=True
-    )
-    workspace_id = types.Id(ACTIVE, load_only=True)
-    name = types.PersonName("Your name, as every workspace shows it", load_only=True)
+    limits = Nested(RateLimits, "The rate limits, and how many requests are left", dump_only=True)
+    workspace_id = Id(ACTIVE, load_only=True)
+    name = PersonName("Your name, as every workspace shows it", load_only=True)
 
 
 class ChangedMe(NamedTuple):

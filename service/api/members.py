@@ -5,7 +5,8 @@ from flask import Blueprint, Response
 from service.context import current_settings, db
 from service.database.statements import IdRow
 from service.members import AddedMember, ChangedMember
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import ROLES, Email, Id, OneOf, PersonName, Timestamp
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import Body, headers_of_created, reply
@@ -14,38 +15,38 @@ members = Blueprint("members", __name__)
 
 
 class Member(schemas.Resource):
-    user_id = types.Id("The id of the user", dump_only=True)
-    name = types.PersonName("The user's name", dump_only=True)
-    email = types.Email("The user's e-mail address", dump_only=True)
-    role = types.OneOf(
-        *types.ROLES,
+    user_id = Id("The id of the user", dump_only=True)
+    name = PersonName("The user's name", dump_only=True)
+    email = Email("The user's e-mail address", dump_only=True)
+    role = OneOf(
+        *ROLES,
         schema_name="Role",
         load_default="member",
         description="What the user may do in the workspace",
     )
-    joined_at = types.Timestamp("When the user became a member", dump_only=True)
+    joined_at = Timestamp("When the user became a member", dump_only=True)
 
 
 class Person(Member):
     """A member, or a user who has left; the service shows only the name of a user who has left."""
 
-    email = types.Email(
+    email = Email(
         "The user's e-mail address; null if the user has left", dump_only=True, allow_none=True
     )
-    role = types.OneOf(
-        *types.ROLES,
+    role = OneOf(
+        *ROLES,
         schema_name="Role",
         allow_none=True,
         description="What the user may do in the workspace; null if the user has left",
     )
-    joined_at = types.Timestamp(
+    joined_at = Timestamp(
         "When the user became a member; null if the user has left", dump_only=True, allow_none=True
     )
 
 
 class NewMember(Member):
-    email = types.Email("The user's e-mail address; case does not matter", required=True)
-    name = types.PersonName(
+    email = Email("The user's e-mail address; case does not matter", required=True)
+    name = PersonName(
         "The name of a new user; by default the part of the address before the @. An"
         " existing user keeps their name",
         load_default=None,

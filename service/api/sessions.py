@@ -8,7 +8,8 @@ from service.api.me import User
 from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.context import current_request, current_state, db
 from service.database.statements import IdRow
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import MAX_NAME, Nested, PersonName, StoredEmail, Text, Timestamp
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import reply_secret
@@ -23,12 +24,12 @@ sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
-    email = types.StoredEmail("The user's e-mail address", load_only=True, required=True)
-    name = types.PersonName(NAME, load_only=True, load_default=None)
-    expires_at = types.Timestamp(EXPIRES, load_default=None)
-    user = types.Nested(User, "The user", dump_only=True)
-    token = types.Text(
-        types.MAX_NAME,
+    email = StoredEmail("The user's e-mail address", load_only=True, required=True)
+    name = PersonName(NAME, load_only=True, load_default=None)
+    expires_at = Timestamp(EXPIRES, load_default=None)
+    user = Nested(User, "The user", dump_only=True)
+    token = Text(
+        MAX_NAME,
         "The value of the cookie `session`; null if you repeat an Idempotency-Key",
         dump_only=True,
         allow_none=True,

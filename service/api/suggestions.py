@@ -3,7 +3,8 @@
 from flask import Blueprint, Response
 
 from service.context import db
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import MAX_REFERENCE, MAX_TEXT, MAX_TITLE, Id, OneOf, Text, Timestamp
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
@@ -19,18 +20,18 @@ suggestions = Blueprint("suggestions", __name__)
 class Suggestion(schemas.Resource):
     """A suggestion by the AI. Only the command ``load`` creates suggestions."""
 
-    id = types.Id("The id of the suggestion")
-    kind = types.Text(types.MAX_REFERENCE, min=1, required=True, **KIND)
-    title = types.Text(types.MAX_TITLE, "The suggestion in brief", min=1, trim=True, required=True)
-    body = types.Text(types.MAX_TEXT, "Details", load_default=None)
-    task_id = types.Id("The task that the suggestion is about, or null", load_default=None)
-    status = types.OneOf(
+    id = Id("The id of the suggestion")
+    kind = Text(MAX_REFERENCE, min=1, required=True, **KIND)
+    title = Text(MAX_TITLE, "The suggestion in brief", min=1, trim=True, required=True)
+    body = Text(MAX_TEXT, "Details", load_default=None)
+    task_id = Id("The task that the suggestion is about, or null", load_default=None)
+    status = OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",
         description="Whether a user has accepted or dismissed the suggestion",
     )
-    created_at = types.Timestamp("When the suggestion was created")
+    created_at = Timestamp("When the suggestion was created")
 
 
 @suggestions.get("/ai/suggestions")

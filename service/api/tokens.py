@@ -8,7 +8,8 @@ from flask import Blueprint, Response
 from service.callers import SCOPES, create_credential
 from service.context import current_state, db
 from service.database.statements import IdRow
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import MAX_NAME, Id, OneOf, Text, Timestamp
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import Body, headers_of_created, reply, reply_secret
@@ -25,25 +26,23 @@ tokens = Blueprint("tokens", __name__)
 class Token(schemas.Resource):
     """An API token as the list shows it, without the token itself."""
 
-    id = types.Id("The id of the token", dump_only=True)
-    name = types.Text(
-        types.MAX_NAME, "What the token is for; empty if the operator gave it no name"
-    )
-    scope = types.OneOf(*SCOPES, load_default="write", description="What the token may do")
-    created_at = types.Timestamp("When the token was created", dump_only=True)
-    expires_at = types.Timestamp("When the token expires; null means never", load_default=None)
-    last_used_at = types.Timestamp(
+    id = Id("The id of the token", dump_only=True)
+    name = Text(MAX_NAME, "What the token is for; empty if the operator gave it no name")
+    scope = OneOf(*SCOPES, load_default="write", description="What the token may do")
+    created_at = Timestamp("When the token was created", dump_only=True)
+    expires_at = Timestamp("When the token expires; null means never", load_default=None)
+    last_used_at = Timestamp(
         "When the token was last used, to the minute; null if never",
         dump_only=True,
         allow_none=True,
     )
-    workspace_id = types.Id(WORKSPACE, load_default=None)
+    workspace_id = Id(WORKSPACE, load_default=None)
 
 
 class NewToken(Token):
-    name = types.Text(types.MAX_NAME, "What the token is for", min=1, trim=True, required=True)
-    token = types.Text(
-        types.MAX_NAME,
+    name = Text(MAX_NAME, "What the token is for", min=1, trim=True, required=True)
+    token = Text(
+        MAX_NAME,
         "The token, shown once; null if you repeat an Idempotency-Key",
         dump_only=True,
         allow_none=True,

@@ -10,7 +10,8 @@ from werkzeug.exceptions import HTTPException
 
 from service.context import current_application, current_settings, current_state, db
 from service.database.statements import NotFound, Row
-from service.values import Values, types
+from service.values import Values
+from service.values.types import URL
 from service.web.errors import http_error
 from service.webhooks import NoSlot, OutboundSlots
 from service.webhooks.outbound import BlockedURL, resolve
@@ -110,4 +111,4 @@ def check_url(url: str, id: str | None) -> None:
                 resolve(url, settings.webhook_allow, LOOK_UP)
     except (BlockedURL, TimeoutError) as error:
         reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
-        raise ValidationError({"url": [types.URL.default_error_messages[reason]]}) from None
+        raise ValidationError({"url": [URL.default_error_messages[reason]]}) from None

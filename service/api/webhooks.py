@@ -13,7 +13,20 @@ from service.api.webhook_checks import (
 )
 from service.context import current_settings, current_state, db
 from service.database.statements import to_json
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_NAME,
+    MAX_REFERENCE,
+    MAX_TITLE,
+    URL,
+    Boolean,
+    Id,
+    OneOf,
+    ReadOnlyInteger,
+    StringList,
+    Text,
+    Timestamp,
+)
 from service.web.errors import etag, http_error
 from service.web.operation import operation
 from service.web.responses import (
@@ -52,52 +65,48 @@ webhooks = Blueprint("webhooks", __name__)
 
 
 class Webhook(schemas.Resource):
-    id = types.Id("The id of the webhook", dump_only=True)
-    url = types.URL("Where the service posts the events", required=True)
-    events = types.StringList(
-        types.OneOf(*EVENT_TYPES), 100, ALL_EVENTS, min=1, unique=True, load_default=None
-    )
-    state = types.OneOf(
+    id = Id("The id of the webhook", dump_only=True)
+    url = URL("Where the service posts the events", required=True)
+    events = StringList(OneOf(*EVENT_TYPES), 100, ALL_EVENTS, min=1, unique=True, load_default=None)
+    state = OneOf(
         *STATES,
         dump_only=True,
         description="The state is failing from a failed attempt until the next successful one",
     )
-    disabled_reason = types.Text(
-        types.MAX_TITLE, "Why the webhook is disabled, or null", dump_only=True, allow_none=True
+    disabled_reason = Text(
+        MAX_TITLE, "Why the webhook is disabled, or null", dump_only=True, allow_none=True
     )
-    failing_since = types.Timestamp(
+    failing_since = Timestamp(
         "When the webhook began to fail, or null", dump_only=True, allow_none=True
     )
-    gap_since = types.Timestamp(GAP_SINCE, dump_only=True, allow_none=True)
-    waiting = types.ReadOnlyInteger("The number of waiting deliveries")
-    next_attempt_at = types.Timestamp(NEXT_ATTEMPT, dump_only=True, allow_none=True)
-    created_at = types.Timestamp("When the webhook was created", dump_only=True)
-    version = types.ReadOnlyInteger(WEBHOOK_VERSION, min=1)
+    gap_since = Timestamp(GAP_SINCE, dump_only=True, allow_none=True)
+    waiting = ReadOnlyInteger("The number of waiting deliveries")
+    next_attempt_at = Timestamp(NEXT_ATTEMPT, dump_only=True, allow_none=True)
+    created_at = Timestamp("When the webhook was created", dump_only=True)
+    version = ReadOnlyInteger(WEBHOOK_VERSION, min=1)
 
 
 class WebhookDetails(Webhook):
     """What a PATCH may contain: the fields of a webhook, and ``enabled``."""
 
-    enabled = types.Boolean(
+    enabled = Boolean(
         "False disables the webhook; true enables it again", load_only=True, load_default=True
     )
 
 
 class NewWebhook(Webhook):
-    secret = types.Text(types.MAX_NAME, SHOWN_ONCE, dump_only=True, allow_none=True)
+    secret = Text(MAX_NAME, SHOWN_ONCE, dump_only=True, allow_none=True)
 
 
 class WebhookSecret(schemas.Resource):
-    secret = types.Text(types.MAX_NAME, SHOWN_ONCE, allow_none=True)
+    secret = Text(MAX_NAME, SHOWN_ONCE, allow_none=True)
 
 
 class Ping(schemas.Resource):
-    status = types.ReadOnlyInteger(
-        "The status that the receiver returned, or null", allow_none=True
-    )
-    milliseconds = types.ReadOnlyInteger("How long the attempt took")
-    error = types.Text(
-        types.MAX_REFERENCE,
+    status = ReadOnlyInteger("The status that the receiver returned, or null", allow_none=True)
+    milliseconds = ReadOnlyInteger("How long the attempt took")
+    error = Text(
+        MAX_REFERENCE,
         "Why there is no status, such as timeout or blocked; null if there is a status",
         allow_none=True,
     )

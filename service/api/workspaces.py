@@ -6,7 +6,16 @@ from flask import Blueprint, Response
 
 from service.context import db
 from service.database.statements import to_json
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_NAME,
+    MAX_REFERENCE,
+    Id,
+    ReadOnlyInteger,
+    Text,
+    Timestamp,
+    Timezone,
+)
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import Body, One, reply, reply_one, require_match
@@ -27,16 +36,16 @@ workspaces = Blueprint("workspaces", __name__)
 class Workspace(schemas.Resource):
     """A workspace in lists: the six fields of docs/specification.md, section 2."""
 
-    id = types.Id("The id of the workspace", dump_only=True)
-    name = types.Text(types.MAX_NAME, "The display name", min=1, trim=True, required=True)
-    slug = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
-    plan = types.Text(types.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
-    member_count = types.ReadOnlyInteger("The number of members")
-    created_at = types.Timestamp("When the workspace was created", dump_only=True)
+    id = Id("The id of the workspace", dump_only=True)
+    name = Text(MAX_NAME, "The display name", min=1, trim=True, required=True)
+    slug = Text(MAX_REFERENCE, min=1, dump_only=True, **SLUG)
+    plan = Text(MAX_REFERENCE, min=1, dump_only=True, **PLAN)
+    member_count = ReadOnlyInteger("The number of members")
+    created_at = Timestamp("When the workspace was created", dump_only=True)
 
 
 class WorkspaceDetails(Workspace):
-    timezone = types.Timezone("An IANA timezone name. It determines when a day begins and ends")
+    timezone = Timezone("An IANA timezone name. It determines when a day begins and ends")
 
 
 class ChangedWorkspace(NamedTuple):
