@@ -20,8 +20,7 @@ from support.resources import TABLE_OF
 from support.statements import waiting
 from support.world import tables_with
 
-from service.commands.load import MAX_LINE, load_file
-from service.commands.load.insert import Batch
+from service.commands.load import MAX_LINE, batches, load_file
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
@@ -233,16 +232,16 @@ def test_a_line_may_have_eight_mebibytes_and_a_time_as_early_as_1970(load):
 
 @pytest.mark.nodatabase
 def test_one_statement_inserts_up_to_5000_lines_or_four_mebibytes_of_one_type():
-    many, large = Batch("task"), Batch("task")
-    for number in range(5000):
-        assert many.takes("task", {})
-        many.add({"line": number}, 800)
-    assert not many.takes("task", {})
-    large.add({}, 2**22 - 1)
-    assert large.takes("task", {})
-    assert not large.takes("mail", {})
-    large.add({}, 1)
-    assert not large.takes("task", {})
+    lines = [("task", {}, 800)] * 5001 + [("mail", {}, 2**22 - 1)] * 3 + [("task", {}, 2**22)] * 2
+    taken = [(kind, len(rows)) for kind, rows in batches(lines)]
+    assert taken == [
+        ("task", 5000),
+        ("task", 1),
+        ("mail", 2),
+        ("mail", 1),
+        ("task", 1),
+        ("task", 1),
+    ]
 
 
 def test_load_names_the_first_of_two_invalid_lines(load, monkeypatch):
@@ -252,7 +251,7 @@ def test_load_names_the_first_of_two_invalid_lines(load, monkeypatch):
     assert rejection(load(TASK, unknown, rejected)).startswith("in.jsonl:2: workspace: ")
     assert rejection(load(TASK, rejected, b"{")).startswith("in.jsonl:2: parentId: ")
     # Now the two invalid lines belong to two statements.
-    monkeypatch.setattr("service.commands.load.insert.MAX_ROWS", 10)
+    monkeypatch.setattr("service.commands.load.MAX_ROWS", 10)
     many = [TASK] * 20
     many[7] = many[13] = rejected
     assert rejection(load(*many)).startswith("in.jsonl:8: parentId: ")

@@ -17,7 +17,7 @@ import click
 from marshmallow import ValidationError
 
 from service.commands.base import current_settings, describe_invalid, progress
-from service.commands.load.insert import Batch, InvalidLine, Row, store
+from service.commands.load.insert import InvalidLine, Row, store
 from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
@@ -29,6 +29,11 @@ from service.webhooks.secrets import fingerprints
 # The maximum length of a line in bytes. The largest object, a completed meeting, has about a
 # million characters of at most six bytes each.
 MAX_LINE = 2**23
+# The maximum number of rows in one statement. With so many rows, the round trip hardly matters.
+MAX_ROWS = 5000
+# A statement with so many bytes of lines gets no more lines. Its lines are twice in the memory of
+# the process.
+MAX_BYTES = 2**22
 
 RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
 
@@ -151,8 +156,12 @@ def read(
             document = parse_object(text.rstrip())
             kind = document.pop("type", None)
             if kind in ("export", "end"):
-                exported = pass_limit(kind, document, exported)
-                hint = hint_of_newer(document.get("release")) if kind == "export" else ""
+                # Later releases may write other members into the two lines.
+                begins = kind == "export"
+                if begins != (exported is None) or document.get("lines") != exported:
+                    raise ValueError(CUT_OFF)
+                exported = 0 if begins else None
+                hint = hint_of_newer(document.get("release")) if begins else ""
                 continue
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
@@ -185,18 +194,6 @@ def read(
         yield kind, row, len(text)
 
 
-def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
-    """Begin or end the count of exported objects; raises ValueError.
-
-    Returns 0 for the first line of an export, and None for the last one, if its count is right.
-    Later releases may write other members into the two lines; this release ignores them.
-    """
-    begins = kind == "export"
-    if begins != (exported is None) or document.get("lines") != exported:
-        raise ValueError(CUT_OFF)
-    return 0 if begins else None
-
-
 def hint_of_newer(release: object) -> str:
     """Say which release can load an export, if the release that made it is newer than this one."""
     made = RELEASE.fullmatch(release) if isinstance(release, str) else None
@@ -207,19 +204,30 @@ def hint_of_newer(release: object) -> str:
     return f"; release {release} made this export, and only {release} or later loads all of it"
 
 
-def batches(lines: Iterable[tuple[str, Row, int]]) -> Iterator[Batch]:
-    batch = None
+def batches(lines: Iterable[tuple[str, Row, int]]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of consecutive lines of one type, for one statement, with their type."""
+    batch, rows, total, parents = "", list[Row](), 0, set[str]()
     try:
         for kind, row, size in lines:
-            if batch and not batch.takes(kind, row):
-                yield batch
-                batch = None
-            batch = batch or Batch(kind)
-            batch.add(row, size)
+            if rows and (
+                kind != batch
+                or len(rows) == MAX_ROWS
+                or total >= MAX_BYTES
+                # A parent must precede its subtasks; a single statement would accept the wrong
+                # order.
+                or row.get("id") in parents
+            ):
+                yield batch, rows
+                rows, total, parents = [], 0, set()
+            batch = kind
+            rows.append(row)
+            total += size
+            if parent := row.get("parent_id"):
+                parents.add(parent.lower())
     except InvalidLine:
         # The database may reject an earlier line, which must then be reported.
-        if batch:
-            yield batch
+        if rows:
+            yield batch, rows
         raise
-    if batch:
-        yield batch
+    if rows:
+        yield batch, rows
