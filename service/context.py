@@ -45,6 +45,8 @@ class RequestState:
     usage: Usage | None = None
     # If the body of the response has a secret, the body that is stored under an Idempotency-Key.
     stored_body: str | None = None
+    # True if the changes of the request are rolled back.
+    dry_run = False
     # The id of the resource that the request has created.
     created: str | None = None
 

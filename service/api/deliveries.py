@@ -109,7 +109,7 @@ def get_delivery(id: str, delivery: str) -> Response:
 
 
 @deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
-@operation(response=Delivery, kind="object", idempotent="workspace")
+@operation(response=Delivery, kind="object", idempotent="workspace", has_dry_run=False)
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes
 

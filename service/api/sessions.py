@@ -46,7 +46,14 @@ def become_user(session: Values) -> None:
 
 @sessions.post("/session")
 @operation(
-    Session(), Session, 201, kind="object", idempotent="user", before=become_user, by_login_key=True
+    Session(),
+    Session,
+    201,
+    kind="object",
+    idempotent="user",
+    has_dry_run=False,
+    before=become_user,
+    by_login_key=True,
 )
 def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page

@@ -81,7 +81,13 @@ def list_tokens() -> Response:
 
 @tokens.post("/tokens")
 @operation(
-    NewToken(), NewToken, 201, kind="object", idempotent="user", session_only="token_for_tokens"
+    NewToken(),
+    NewToken,
+    201,
+    kind="object",
+    idempotent="user",
+    has_dry_run=False,
+    session_only="token_for_tokens",
 )
 def create_token(token: Values) -> Response:
     """Create an API token for yourself; the response shows it once
@@ -119,6 +125,7 @@ def create_token(token: Values) -> Response:
     status=204,
     kind="object",
     idempotent="user",
+    has_dry_run=False,
     session_only="token_for_tokens",
     ignores_workspace_header=True,
 )

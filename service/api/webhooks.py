@@ -146,7 +146,15 @@ def list_webhooks() -> Response:
 
 
 @webhooks.post("/webhooks")
-@operation(NewWebhook(), NewWebhook, 201, kind="live", idempotent="workspace", before=fault_of_url)
+@operation(
+    NewWebhook(),
+    NewWebhook,
+    201,
+    kind="live",
+    idempotent="workspace",
+    has_dry_run=False,
+    before=fault_of_url,
+)
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
@@ -178,7 +186,12 @@ def get_webhook(id: str) -> Response:
 
 @webhooks.patch("/webhooks/<id:id>")
 @operation(
-    WebhookDetails(partial=True), Webhook, kind="live", idempotent="workspace", before=fault_of_url
+    WebhookDetails(partial=True),
+    Webhook,
+    kind="live",
+    idempotent="workspace",
+    has_dry_run=False,
+    before=fault_of_url,
 )
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
@@ -210,7 +223,7 @@ def update_webhook(changes: Values, id: str) -> Response:
 
 
 @webhooks.delete("/webhooks/<id:id>")
-@operation(status=204, idempotent="workspace")
+@operation(status=204, idempotent="workspace", has_dry_run=False)
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
 
@@ -223,7 +236,7 @@ def delete_webhook(id: str) -> Response:
 
 
 @webhooks.post("/webhooks/<id:id>/rotate")
-@operation(response=WebhookSecret, kind="object", idempotent="workspace")
+@operation(response=WebhookSecret, kind="object", idempotent="workspace", has_dry_run=False)
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 

@@ -15,7 +15,7 @@ from service.openapi.json_schema import JSON, Schemas, with_defaults
 from service.values.schemas import Query
 from service.values.types import camel_case, singular
 from service.web.gate import is_public
-from service.web.operation import Operation, View
+from service.web.operation import DRY_RUN, Operation, View
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 LIMITS = *RATE_LIMIT, "RateLimit-Policy", "RateLimit"
@@ -131,8 +131,7 @@ class Endpoint:
         return document
 
     def parameters(self) -> list[object]:
-        arguments = self.operation.arguments
-        query = arguments.fields.values() if isinstance(arguments, Query) else ()
+        query = self.operation.query
         examples = self.examples["paths"].get(self.name, {})
         parameter = {"in": "path", "required": True, "description": PATH_ID}
         uuid = {"type": "string", "format": "uuid"}
@@ -141,7 +140,7 @@ class Endpoint:
                 with_example({"name": name, **parameter, "schema": uuid}, examples.get(name))
                 for name in re.findall(r"{(\w+)}", self.path)
             ),
-            *map(self.schemas.parameter, query),
+            *map(self.schemas.parameter, query.fields.values() if query else ()),
             *refer("parameters", *self.headers).values(),
         ]
 
@@ -153,6 +152,7 @@ class Endpoint:
             *(["Link"] if kind == "page" else []),
             *(["ETag"] if kind in ("versioned", "live") and schema else []),
             *(["Idempotent-Replayed"] if self.operation.idempotent else []),
+            *(["Dry-Run"] if self.operation.query is DRY_RUN else []),
         ]
         response: JSON = {"description": SUCCESS[status], "headers": refer("headers", *names)}
         if status != 204:
@@ -202,7 +202,7 @@ def error_response(error: JSON, examples: Examples, *, limited: bool) -> JSON:
     # The gate does not count a request that did not arrive in time, or for which there was no
     # database.
     counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
-    names = (LIMITS if counted else RATE_LIMIT) if limited else ()
+    names = (*(LIMITS if counted else RATE_LIMIT), "Dry-Run") if limited else ()
     content = {
         "schema": {"$ref": "#/components/schemas/ErrorResponse"},
         "examples": {

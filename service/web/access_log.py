@@ -66,7 +66,9 @@ def init_app(app: Flask) -> None:
             "workspace": usage and usage.workspace_id,
             "token": usage and usage.token_id,
         }
-        if state.created:
+        if state.dry_run:
+            line["dryRun"] = True
+        elif state.created:
             line["created"] = state.created
         if state.traceparent:
             line["trace"] = state.traceparent[3:35]

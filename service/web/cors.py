@@ -18,8 +18,8 @@ REQUEST_HEADERS = (
 )  # fmt: skip
 # The headers of a response that a page may read. Browsers always let a page read a few others.
 RESPONSE_HEADERS = (
-    "Accept-Encoding", "Allow", "ETag", "Idempotent-Replayed", "Link", "Location", "RateLimit",
-    "RateLimit-Policy", "Retry-After", "WWW-Authenticate", "X-RateLimit-Limit",
+    "Accept-Encoding", "Allow", "Dry-Run", "ETag", "Idempotent-Replayed", "Link", "Location",
+    "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate", "X-RateLimit-Limit",
     "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id",
 )  # fmt: skip
 # In seconds. Chromium caches the response to a preflight request for this time at most.

@@ -254,4 +254,5 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
         ("RateLimit-Policy", policy_header(usage.per_minute, usage.per_day)),
         ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
+        *([("Dry-Run", "true")] if state.dry_run else []),
     ]

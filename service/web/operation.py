@@ -13,14 +13,28 @@ from flask import Flask
 from marshmallow import Schema
 
 from service.context import current_application, current_request, current_state
-from service.values import Values
+from service.values import Values, types
 from service.values.schemas import Query, StrictSchema
 from service.web.errors import invalid_field
 from service.web.requests import load_arguments, query_values, shown
-from service.web.safe_writes import Whose, once_per_key
+from service.web.safe_writes import Whose, once_per_key, roll_back
 
 View = Callable[..., Any]
 Kind = Literal["object", "versioned", "live", "list", "page"]
+
+
+class DryRun(Query):
+    """The query of each operation that only changes the database."""
+
+    dry_run = types.Boolean(
+        query=True,
+        load_default=False,
+        description="True: the response is that of the request, with the header Dry-Run, but"
+        " nothing changes. The service ignores Idempotency-Key, and counts the request",
+    )
+
+
+DRY_RUN = DryRun()
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,8 @@ class Operation:
     also: tuple[int, ...] = ()
     # In which workspace a key of the caller counts; None if the view ignores Idempotency-Key.
     idempotent: Whose | None = None
+    # False for an idempotent view about credentials or webhooks, which takes no dryRun.
+    has_dry_run: bool = True
     # Runs with the arguments of the view before the transaction of a key. If it returns an error,
     # the view fails with this error inside the transaction, so that a repeated request still gets
     # its stored response.
@@ -68,12 +84,21 @@ class Operation:
                     raise failure
                 return view(*arguments, **variables)
 
-            if self.idempotent:
-                return once_per_key(answer, self.idempotent, variables)
-            return answer()
+            if not self.idempotent:
+                return answer()
+            if current_state().dry_run:
+                return roll_back(answer)
+            return once_per_key(answer, self.idempotent, variables)
 
         run.operation = self  # type: ignore[attr-defined]
         return run
+
+    @property
+    def query(self) -> Query | None:
+        """The schema of the query; None if the view takes no query."""
+        if self.idempotent and self.has_dry_run:
+            return DRY_RUN
+        return self.arguments if isinstance(self.arguments, Query) else None
 
 
 # In front of a view: ``@operation(Task(), Task, 201, idempotent="workspace")``.
@@ -91,17 +116,21 @@ def current_operation() -> Operation:
 
 
 def init_app(app: Flask) -> None:
-    app.before_request(reject_unknown_query)
+    app.before_request(read_query_of_write)
 
 
-def reject_unknown_query() -> None:
-    """Raise 400 for a query on a path that takes no query.
+def read_query_of_write() -> None:
+    """Note a dry run. Raise 400 for another query on a path that takes no query.
 
     Public paths, whose requests the gate does not count, ignore queries: monitors append one
     against caches.
     """
     request = current_request()
     counted = request.endpoint and current_state().usage
-    if counted and request.query_string and not isinstance(current_operation().arguments, Query):
-        for name in query_values(request.query_string):
-            raise invalid_field(shown(name), "unknown_query_parameter")
+    if counted and request.query_string:
+        query = current_operation().query
+        if query is DRY_RUN:
+            current_state().dry_run = load_arguments(query)["dry_run"]
+        elif query is None:
+            for name in query_values(request.query_string):
+                raise invalid_field(shown(name), "unknown_query_parameter")

@@ -1,5 +1,7 @@
 """Safe writes: Idempotency-Key prevents double writes, preconditions prevent lost updates.
 
+With dryRun, a client tries a write that changes nothing.
+
 Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 """
 
@@ -92,14 +94,25 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
     return response
 
 
+def roll_back(view: Callable[[], Response]) -> Response:
+    """Run a view, and undo what it has changed; its events are gone too, so none is posted.
+
+    The response is exact: PostgreSQL has taken all locks, and checked all constraints, because none
+    is deferred.
+    """
+    with db.transaction(force_rollback=True):
+        return view()
+
+
 def fingerprint(request: Request) -> bytes:
-    """Hash the method, path, query and body, which must be the same when a request is repeated.
+    """Hash the method, path and body, which must be the same when a request is repeated.
 
     The fingerprint includes the workspace of a token for one workspace, because a response that is
     stored for another credential could show more than this token may see.
     """
     only = current_state().caller["token_workspace_id"]
-    line = f"{request.method} {request.full_path}{f' {only}' if only else ''}\n".encode()
+    # Release 1.1.0 wrote an empty query.
+    line = f"{request.method} {request.path}?{f' {only}' if only else ''}\n".encode()
     return sha256(line + read_bytes(request)).digest()
 
 

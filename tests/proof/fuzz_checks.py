@@ -48,7 +48,10 @@ def before_load_schema(_context, raw_schema):
     del raw_schema["components"]["parameters"]["If-Match"]["schema"]["maxLength"]
     for item in raw_schema["paths"].values():
         for operation in item.values():
-            for parameter in operation.get("parameters", ()):
+            parameters = operation.get("parameters", [])
+            # What a dry run has created does not exist afterwards.
+            parameters[:] = [each for each in parameters if each.get("name") != "dryRun"]
+            for parameter in parameters:
                 # The service lowers a larger limit, even one that does not fit the format int32.
                 if parameter.get("name") == "limit":
                     del parameter["schema"]["format"]

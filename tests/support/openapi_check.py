@@ -18,7 +18,7 @@ from service.settings import Settings
 # A response may have these headers only if the document names them for it.
 DOCUMENTED = {
     "ETag", "Location", "Link", "Retry-After", "WWW-Authenticate", "Allow", "Idempotent-Replayed",
-    "RateLimit", "RateLimit-Policy", "Accept-Encoding",
+    "Dry-Run", "RateLimit", "RateLimit-Policy", "Accept-Encoding",
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
 }  # fmt: skip
 

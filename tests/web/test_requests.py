@@ -159,7 +159,7 @@ def test_an_unknown_query_parameter_gets_400_for_every_view(browser, connection,
     ):
         response = browser.send(view.method, f"{anywhere(view)}?{query}", json=TASK)
         message = error_message(response, 400)
-        if view.method != "GET":
+        if view.operation.query is None and view.method != "GET":
             assert message.endswith("unknown query parameter; this operation takes none")
     assert count(connection, "tasks") == 0
 
