@@ -15,7 +15,7 @@ from support.statements import (
     generic_plan,
 )
 
-from service.api.tasks import filters_of
+from service.api.filters import filters_of
 from service.database.statements import STATEMENTS
 
 HERE = "tests/test_indexes.py"

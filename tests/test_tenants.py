@@ -201,7 +201,7 @@ def filters_taken(name):
     """Return the parameters of a statement, with the filters of the function that it may call."""
     taken = {*STATEMENTS[name].parameters}
     if "filters" in taken:
-        text = STATEMENTS["functions/tasks"].source.decode()
+        text = STATEMENTS[f"functions/{name.partition('/')[0]}"].source.decode()
         taken |= {*re.findall(r"filters ->> '(\w+)'", text)}
     return taken
 
@@ -216,9 +216,9 @@ def test_each_statement_of_a_view_that_filters_takes_all_filters_of_the_view(vie
     if (view.name, field.name) not in CHOOSING:
         assert filtering, f"no statement of {view.name} has a filter: see {view.files}"
         assert not lacking, (
-            f"sql/{lacking[0]}.sql lacks %({field.name})s: add it to the WHERE, or to the function"
-            f" matches() that the statement calls; or add the filter {key(field)}, if it chooses"
-            " the statement, to CHOOSING in tests/test_tenants.py"
+            f"sql/{lacking[0]}.sql lacks %({field.name})s: add a condition to the function"
+            f" matches() of sql/functions, or to the WHERE; or add the filter {key(field)}, if it"
+            " chooses the statement, to CHOOSING in tests/test_tenants.py"
         )
 
 

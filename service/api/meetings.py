@@ -5,6 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service import webhooks
+from service.api.filters import filters_of
 from service.context import db
 from service.database.statements import to_json
 from service.values import Values, schemas, types
@@ -103,7 +104,7 @@ def list_meetings(query: Values) -> Response:
     comes first. If you do not belong to the workspace in ``workspaceId``, the list is empty.
     """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
-    page = db.row(BoundedPage, statement, **query)
+    page = db.row(BoundedPage, statement, **query, filters=filters_of(query))
     if not page.in_order:
         raise invalid_field("from", "start_bounds")
     return reply_page(page)

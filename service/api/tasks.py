@@ -11,6 +11,7 @@ from flask import Blueprint, Response
 from marshmallow import ValidationError, post_load
 
 from service import webhooks
+from service.api.filters import filters_of
 from service.context import db
 from service.database.statements import to_json
 from service.values import Values, schemas, types
@@ -159,12 +160,6 @@ class FilteredPage(NamedTuple):
 
 # The function matches() of sql/functions/tasks.sql has each of these filters.
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys() - {"q", "sort"}
-
-
-def filters_of(query: Values) -> str:
-    """Return the filters of a query as the JSON that matches() takes; absent ones are left out."""
-    given = {name: query[name] for name in FILTERS if query.get(name)}
-    return to_json({k: ",".join(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 @tasks.get("/tasks")

@@ -153,7 +153,8 @@ DECLARE
     writers text[] := ARRAY(
         SELECT lock.virtualtransaction
           FROM pg_locks AS lock
-         WHERE lock.mode = 'RowExclusiveLock'
+         -- An update locks its rows before the function that changes them locks the table.
+         WHERE lock.mode IN ('RowShareLock', 'RowExclusiveLock')
            AND lock.relation = ANY (announcing_tables())
     );
 BEGIN

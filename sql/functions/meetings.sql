@@ -26,6 +26,21 @@ AS $$
      LIMIT 1
 $$;
 
+-- Return whether a meeting matches the filters of a list. An absent filter matches every meeting.
+-- The function contains every filter of meetings, one condition each. PostgreSQL inlines it, so a
+-- filter can use an index.
+CREATE OR REPLACE FUNCTION matches(meeting meetings, filters jsonb, workspace_id uuid)
+RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+    SELECT meeting.start_time >= coalesce(
+               time_bound(filters ->> 'starts_from', workspace_id), '-infinity'
+           )
+       AND meeting.start_time < coalesce(
+               time_bound(filters ->> 'starts_before', workspace_id), 'infinity'
+           )
+$$;
+
 -- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
 -- PostgreSQL inlines the function, as it does text_bytes() of a task, because it is STABLE, as
 -- pg_column_size() is.
@@ -88,4 +103,76 @@ AS $$
                WHEN 'completed' THEN meeting_with_outcome(meeting)
                ELSE meeting_json(meeting)
            END
+$$;
+
+-- Store the fields of a meeting that requests may change, and return the meeting with its new
+-- version. Only meetings/update calls this. The list of fields stands here, so that whoever adds a
+-- field finds it beside the JSON.
+CREATE OR REPLACE FUNCTION update_meeting(after meetings, user_id uuid) RETURNS meetings
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE meetings AS meeting
+       SET title = after.title,
+           start_time = after.start_time,
+           end_time = after.end_time,
+           platform = after.platform,
+           attendees = after.attendees,
+           agenda = after.agenda,
+           notes = after.notes,
+           status = after.status,
+           summary = after.summary,
+           action_items = after.action_items,
+           decisions = after.decisions,
+           updated_at = now_ms(),
+           version = meeting.version + 1,
+           updated_by = user_id,
+           updated_by_version = meeting.version + 1
+     WHERE meeting.workspace_id = after.workspace_id
+       AND meeting.id = after.id
+ RETURNING meeting.*
+      INTO after;
+    RETURN after;
+END
+$$;
+
+-- Insert meetings, scheduled or completed, in the order of their lines. Only load/meeting
+-- calls this.
+CREATE OR REPLACE FUNCTION load_meetings(rows json) RETURNS void
+LANGUAGE sql
+AS $$
+    INSERT INTO meetings (
+               workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
+               status, summary, action_items, decisions, created_by, created_at, updated_at,
+               version, updated_by, updated_by_version
+           )
+    SELECT item.workspace_id,
+           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+           item.title,
+           item.start_time,
+           item.end_time,
+           item.platform,
+           item.attendees,
+           item.agenda,
+           item.notes,
+           item.status,
+           item.summary,
+           coalesce(item.action_items, '{}'),
+           coalesce(item.decisions, '{}'),
+           item.created_by,
+           coalesce(item.created_at, now_ms()),
+           coalesce(item.updated_at, item.created_at, now_ms()),
+           first,
+           -- If the line has no updatedBy, and nothing has changed the object, it is the author.
+           CASE
+               WHEN item.updated_by IS NULL
+                AND item.version = 1
+                AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
+               THEN item.created_by
+               ELSE item.updated_by
+           END,
+           first
+      FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item
+     CROSS JOIN LATERAL first_version('meeting', item.workspace_id, item.id, item.version) AS first
+     ORDER BY item.ordinality
 $$;

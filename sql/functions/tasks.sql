@@ -226,3 +226,83 @@ AS $$
                )::task_document_3
            )
 $$;
+
+-- Store the fields of a task that requests may change, and return the task with its new version.
+-- Only tasks/update calls this.
+CREATE OR REPLACE FUNCTION update_task(after tasks, changes jsonb, user_id uuid) RETURNS tasks
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE tasks AS task
+       SET title = after.title,
+           description = after.description,
+           status = after.status,
+           priority = after.priority,
+           due_date = after.due_date,
+           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
+           -- task back as it got it, the timestamp is the same, and the task keeps its day.
+           due_day = CASE
+               WHEN changes ? 'due_day' OR after.due_date = task.due_date THEN after.due_day
+           END,
+           assignee_id = after.assignee_id,
+           project_id = after.project_id,
+           parent_id = after.parent_id,
+           completed_at = CASE
+               WHEN after.status <> 'done' THEN NULL
+               ELSE coalesce(task.completed_at, now_ms())
+           END,
+           updated_at = now_ms(),
+           version = task.version + 1,
+           updated_by = user_id,
+           updated_by_version = task.version + 1
+     WHERE task.workspace_id = after.workspace_id
+       AND task.id = after.id
+ RETURNING task.*
+      INTO after;
+    RETURN after;
+END
+$$;
+
+-- Insert tasks, in the order of their lines; a subtask comes after its parent. Only load/task calls
+-- this.
+CREATE OR REPLACE FUNCTION load_tasks(rows json) RETURNS void
+LANGUAGE sql
+AS $$
+    INSERT INTO tasks (
+               workspace_id, id, title, description, status, priority, due_date, due_day,
+               assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
+               version, updated_by, updated_by_version, completed_by
+           )
+    SELECT item.workspace_id,
+           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+           item.title,
+           item.description,
+           item.status,
+           item.priority,
+           coalesce(item.due_date, end_of_day(item.due_day, item.workspace_id)),
+           item.due_day,
+           item.assignee_id,
+           item.project_id,
+           item.parent_id,
+           item.created_by,
+           coalesce(item.created_at, now_ms()),
+           coalesce(item.updated_at, item.created_at, now_ms()),
+           CASE
+               WHEN item.status = 'done'
+               THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
+           END,
+           first,
+           -- If the line has no updatedBy, and nothing has changed the object, it is the author.
+           CASE
+               WHEN item.updated_by IS NULL
+                AND item.version = 1
+                AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
+               THEN item.created_by
+               ELSE item.updated_by
+           END,
+           first,
+           item.completed_by
+      FROM json_populate_recordset(NULL::tasks, rows) WITH ORDINALITY AS item
+     CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
+     ORDER BY item.ordinality
+$$;

@@ -19,7 +19,7 @@ WITH created AS (
            %(user_id)s::uuid,
            version
       FROM first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid) AS version
- RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
+ RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_json(meeting) AS body
 )
 SELECT body,
        version,

@@ -7,12 +7,7 @@ WITH page AS (
            SELECT meeting.*
              FROM meetings AS meeting
             WHERE meeting.workspace_id = member.workspace_id
-              AND meeting.start_time >= coalesce(
-                      time_bound(%(starts_from)s::text, %(workspace_id)s::uuid), '-infinity'
-                  )
-              AND meeting.start_time < coalesce(
-                      time_bound(%(starts_before)s::text, %(workspace_id)s::uuid), 'infinity'
-                  )
+              AND matches(meeting, %(filters)s::jsonb, %(workspace_id)s::uuid)
               AND meeting.start_time > now()
               AND (meeting.start_time, meeting.id) > (
                       coalesce(from_millis(%(after)s::bigint), '-infinity'),
@@ -37,7 +32,11 @@ SELECT json_list(
        (
            ARRAY(SELECT keyed_cursor(to_millis(start_time), id) FROM page ORDER BY start_time, id)
        )[length] AS next_cursor,
-       in_order(%(starts_from)s::text, %(starts_before)s::text, %(workspace_id)s::uuid) AS in_order
+       in_order(
+           %(filters)s::jsonb ->> 'starts_from',
+           %(filters)s::jsonb ->> 'starts_before',
+           %(workspace_id)s::uuid
+       ) AS in_order
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::meetings) FROM page ORDER BY start_time, id),
            %(limit)s::integer

@@ -19,45 +19,33 @@ WITH place AS MATERIALIZED (
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
        AND meeting.id = %(id)s::uuid
        FOR NO KEY UPDATE OF meeting
-), changed AS (
-    UPDATE meetings AS meeting
-       SET title = (after).title,
-           start_time = (after).start_time,
-           end_time = (after).end_time,
-           platform = (after).platform,
-           attendees = (after).attendees,
-           agenda = (after).agenda,
-           notes = (after).notes,
-           status = (after).status,
-           summary = (after).summary,
-           action_items = (after).action_items,
-           decisions = (after).decisions,
-           updated_at = now_ms(),
-           version = meeting.version + 1,
-           updated_by = %(user_id)s::uuid,
-           updated_by_version = meeting.version + 1
+), stored AS MATERIALIZED (
+    SELECT before,
+           matched,
+           CASE
+               WHEN matched AND after IS DISTINCT FROM before
+               THEN update_meeting(after, %(user_id)s::uuid)
+               ELSE before
+           END AS meeting
       FROM locked
-     WHERE meeting.workspace_id = (before).workspace_id
-       AND meeting.id = (before).id
-       AND matched
-       AND after IS DISTINCT FROM before
- RETURNING meeting.workspace_id,
-           meeting_details(meeting) AS body,
-           meeting.version,
-           meeting.status <> (before).status AS completed
+), shown AS MATERIALIZED (
+    SELECT stored.*, meeting_details(meeting) AS body FROM stored
 )
-SELECT coalesce(changed.body, meeting_details(before)) AS body,
-       coalesce(changed.version, (before).version) AS version,
+SELECT body,
+       (meeting).version,
        matched,
        CASE
-           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
+           WHEN (meeting).version <> (before).version
+            AND EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = (before).workspace_id)
            THEN announce(
-                    changed.workspace_id,
-                    CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
-                    changed.body,
+                    (before).workspace_id,
+                    CASE
+                        WHEN (meeting).status <> (before).status THEN 'meeting.completed'
+                        ELSE 'meeting.updated'
+                    END,
+                    body,
                     %(user_id)s::uuid,
                     meeting_with_outcome(before)
                 )
        END AS event_id
-  FROM locked
-  LEFT JOIN changed ON true;
+  FROM shown;

@@ -29,49 +29,30 @@ WITH assignee AS MATERIALIZED (
        AND task.id = %(id)s::uuid
        AND (SELECT count(*) FROM assignee) + (SELECT count(*) FROM parent) >= 0
        FOR NO KEY UPDATE
-), changed AS (
-    UPDATE tasks AS task
-       SET title = (after).title,
-           description = (after).description,
-           status = (after).status,
-           priority = (after).priority,
-           due_date = (after).due_date,
-           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
-           -- task back as it got it, the timestamp is the same, and the task keeps its day.
-           due_day = CASE
-               WHEN %(changes)s::jsonb ? 'due_day' OR (after).due_date = task.due_date
-               THEN (after).due_day
-           END,
-           assignee_id = (after).assignee_id,
-           project_id = (after).project_id,
-           parent_id = (after).parent_id,
-           completed_at = CASE
-               WHEN (after).status <> 'done' THEN NULL
-               ELSE coalesce(task.completed_at, now_ms())
-           END,
-           updated_at = now_ms(),
-           version = task.version + 1,
-           updated_by = %(user_id)s::uuid,
-           updated_by_version = task.version + 1
+), stored AS MATERIALIZED (
+    SELECT before,
+           matched,
+           CASE
+               WHEN matched AND after IS DISTINCT FROM before
+               THEN update_task(after, %(changes)s::jsonb, %(user_id)s::uuid)
+               ELSE before
+           END AS task
       FROM locked
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.id = %(id)s::uuid
-       AND matched
-       AND after IS DISTINCT FROM before
- RETURNING task.workspace_id, task_json(task) AS body, task.version
+), shown AS MATERIALIZED (
+    SELECT stored.*, task_json(task) AS body FROM stored
 )
-SELECT coalesce(changed.body, task_json(before)) AS body,
-       coalesce(changed.version, (before).version) AS version,
+SELECT body,
+       (task).version,
        matched,
        CASE
-           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
+           WHEN (task).version <> (before).version
+            AND EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = (before).workspace_id)
            THEN announce(
-                    changed.workspace_id,
+                    (before).workspace_id,
                     'task.updated',
-                    changed.body,
+                    body,
                     %(user_id)s::uuid,
                     task_json(before)
                 )
        END AS event_id
-  FROM locked
-  LEFT JOIN changed ON true;
+  FROM shown;

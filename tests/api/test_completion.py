@@ -8,7 +8,7 @@ import pytest
 from support.http import ids, read_all
 from support.statements import configure, flattened
 
-from service.api.tasks import filters_of
+from service.api.filters import filters_of
 from service.database.statements import STATEMENTS
 
 MS = timedelta(milliseconds=1)

@@ -10,7 +10,7 @@ from support.commands import CommandRunner
 from support.http import ids, invalid_field, next_page, read_all
 from support.statements import configure, flattened
 
-from service.api.tasks import filters_of
+from service.api.filters import filters_of
 from service.database.statements import STATEMENTS
 
 MS = timedelta(milliseconds=1)

@@ -5,7 +5,7 @@ import pytest
 from support.http import ids, invalid_field, read_all
 from support.statements import configure, flattened
 
-from service.api.tasks import filters_of
+from service.api.filters import filters_of
 from service.database.statements import STATEMENTS
 from service.values.types import Words
 

@@ -29,21 +29,25 @@ PLATFORM = """    platform = types.OneOf(
     )
 """
 CONDITION = (
-    "\n              AND (%(platform)s::text IS NULL OR meeting.platform = %(platform)s::text)"
+    "       AND (filters ->> 'platform' IS NULL OR meeting.platform = filters ->> 'platform')\n"
 )
 
 
 def add_a_filter(folder):
     limit = "    limit = types.Limit(20, 100)\n"
     change(folder / "service/api/meetings.py", limit, PLATFORM + limit)
-    for name in ("list", "upcoming"):
-        tenant = "WHERE meeting.workspace_id = member.workspace_id"
-        change(folder / f"sql/meetings/{name}.sql", tenant, tenant + CONDITION)
+    last = "'starts_before', workspace_id), 'infinity'\n           )\n"
+    change(folder / "sql/functions/meetings.sql", last, last + CONDITION)
     change(
         folder / "docs/api.md",
         "| `upcoming`, `workspaceId`,",
         "| `upcoming`, `platform`, `workspaceId`,",
     )
+
+
+def add_a_field_with_a_filter(folder):
+    add_a_field(folder)
+    add_a_filter(folder)
 
 
 TABLE = """-- Tags of a workspace.
@@ -149,6 +153,24 @@ def first_failure(folder, *, processes=0):
     return None if run.returncode == 0 else run.stdout + run.stderr
 
 
+def files_of(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for name in ("service", "sql", "docs", "tests")
+        for path in folder.joinpath(name).rglob("*.*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("recipe", [add_a_field_with_a_filter, add_an_endpoint])
+def test_a_recipe_needs_at_most_6_files(tmp_path, recipe):
+    copy_project(tmp_path)
+    before = files_of(tmp_path)
+    recipe(tmp_path)
+    written = {path for path, text in files_of(tmp_path).items() if before.get(path) != text}
+    assert 4 < len(written) <= 6, written
+
+
 @pytest.mark.parametrize("recipe", [add_a_field, add_a_filter, add_an_endpoint])
 def test_all_tests_pass_after_a_recipe_was_followed(tmp_path, recipe):
     copy_project(tmp_path)
@@ -167,15 +189,17 @@ EVERYTHING = (
 @pytest.mark.parametrize(
     ("recipe", "file", "right", "wrong"),
     [
-        (add_a_field, "sql/meetings/update.sql", " location = (after).location,", ""),
-        (add_a_filter, "sql/meetings/upcoming.sql", CONDITION, ""),
-        (add_a_filter, "sql/meetings/upcoming.sql", "meeting.platform = ", "%(platform)s::text = "),
+        (add_a_field, "sql/functions/meetings.sql", "\n           location = after.location,", ""),
+        (add_a_field, "sql/meetings/create.sql", "%(location)s::text", "NULL"),
+        (add_a_filter, "sql/functions/meetings.sql", CONDITION, ""),
+        (add_a_filter, "sql/functions/meetings.sql", "OR meeting.platform = ", "OR 'zoom' = "),
         (add_an_endpoint, "sql/tags/list.sql", TENANT, EVERYTHING),
     ],
     ids=[
-        "a field that is not stored",
-        "a filter that one of two statements lacks",
-        "a filter that leaves out nothing in one of two statements",
+        "a field that an update does not store",
+        "a field that a new object does not store",
+        "a filter without its condition",
+        "a filter that compares no column",
         "a tenant that excludes nothing",
     ],
 )

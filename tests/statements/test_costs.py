@@ -5,7 +5,7 @@ import pytest
 from psycopg import sql
 from support.statements import configure, flattened, numbered
 
-from service.api.tasks import filters_of
+from service.api.filters import filters_of
 
 MEMBER = "00000000-0000-7000-8000-00000000000a"
 WORKSPACE = "00000000-0000-7000-8000-00000000000b"

@@ -47,7 +47,7 @@ TOO_LONG = "location must have at most 500 characters"
 
 
 def add_a_field(folder):
-    """Add the member ``location`` to meetings: migrations, function, statements and schema."""
+    """Add the member ``location`` to meetings: migration, functions, statement and schema."""
     change(folder / "service/api/meetings.py", LAST, LAST + LOCATION)
     create(
         folder / f"sql/schema/{NEW}-locations.sql",
@@ -58,17 +58,11 @@ def add_a_field(folder):
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
         + add_member(folder, "meeting", "location", "text"),
     )
-    create(
-        folder / f"sql/schema/{NEXT + 1:04}-checked-locations.sql",
-        "-- migrate: without a transaction\n"
-        "-- Check the locations of old meetings.\n"
-        f'ALTER TABLE meetings VALIDATE CONSTRAINT "{TOO_LONG}";\n',
-    )
     statement = folder / "sql/meetings/create.sql"
     change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")
     change(statement, "%(notes)s::text,", "%(notes)s::text,\n               %(location)s::text,")
-    stored = "notes = (after).notes,"
-    change(folder / "sql/meetings/update.sql", stored, f"{stored} location = (after).location,")
-    statement = folder / "sql/load/meeting.sql"
-    change(statement, "agenda, notes,\n", "agenda, notes,\n           location,\n")
-    change(statement, "       item.notes,", "       item.notes,\n       item.location,")
+    functions = folder / "sql/functions/meetings.sql"
+    stored = "notes = after.notes,"
+    change(functions, stored, f"{stored}\n           location = after.location,")
+    change(functions, "agenda, notes,\n", "agenda, notes,\n               location,\n")
+    change(functions, "item.notes,", "item.notes,\n           item.location,")
