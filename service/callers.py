@@ -48,8 +48,6 @@ def token_hash(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
 
-# The length of the windows in seconds.
-MINUTE, DAY = 60, 86400
 # The limit of the plan Starter, in requests per minute. It also applies to callers without a
 # workspace.
 STARTER_PER_MINUTE = 60
@@ -59,6 +57,8 @@ class Window(NamedTuple):
     """One window of a rate limit: the current minute or day of a caller."""
 
     name: str
+    # In seconds.
+    length: int
     quota: int
     # The number of requests, and of whole seconds, that are left in the window.
     left: int
@@ -97,27 +97,18 @@ class Usage(NamedTuple):
 
     @property
     def windows(self) -> list[Window]:
-        minute = self._window("minute", self.per_minute, self.minute_count, self.minute_ends)
-        if self.per_day is None:
-            return [minute]
-        return [minute, self._window("day", self.per_day, self.day_count, self.day_ends)]
+        found = [self._window("minute", 60, self.per_minute, self.minute_count, self.minute_ends)]
+        if self.per_day is not None:
+            found.append(self._window("day", 86400, self.per_day, self.day_count, self.day_ends))
+        return found
 
-    def _window(self, name: str, quota: int, used: int, ends: float) -> Window:
+    def _window(self, name: str, length: int, quota: int, used: int, ends: float) -> Window:
         # Never negative, even if an operator has lowered the quota, or the clock of the database
         # has been set back.
-        left, seconds_left = quota - used, ceil(ends - self.now)
-        return Window(
-            name, quota, left if left > 0 else 0, seconds_left if seconds_left > 0 else 0, ends
-        )
+        seconds_left = max(0, ceil(ends - self.now))
+        return Window(name, length, quota, max(0, quota - used), seconds_left, ends)
 
 
 def window_to_show(windows: list[Window]) -> Window:
     """Choose the window for X-RateLimit-*: the day if its quota is used up, else the minute."""
-    first, longest = windows[0], windows[-1]
-    return longest if longest.left == 0 else first
-
-
-def policy_header(per_minute: int, per_day: int | None) -> str:
-    """Return the value of the header RateLimit-Policy for a plan."""
-    minute = f'"minute";q={per_minute};w={MINUTE}'
-    return minute if per_day is None else f'{minute}, "day";q={per_day};w={DAY}'
+    return windows[-1] if windows[-1].left == 0 else windows[0]

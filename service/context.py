@@ -94,6 +94,11 @@ current_request: Callable[[], Request] = request._get_current_object  # type: ig
 db = cast("Connection", LocalProxy(lambda: current_state().connect()))
 
 
+def current_usage() -> Usage:
+    """Return the caller of this request, which the gate has counted."""
+    return cast("Usage", current_state().usage)
+
+
 def current_settings() -> Settings:
     settings: Settings = current_application().config["SETTINGS"]
     return settings

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic, time
 from typing import TextIO
@@ -85,11 +86,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.lines = lines
 
     def write(self, line: Line, times: Times, request_id: str) -> None:
-        try:
+        # If this fails, the request continues without a line in the log.
+        with suppress(OSError, ValueError):
             self.stream.write(self.lines.request(line, times, request_id) + "\n")
-        except (OSError, ValueError):
-            # The request continues without a line in the log.
-            return
 
 
 def timestamp(at: float) -> str:

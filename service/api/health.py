@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import psycopg
 from flask import Blueprint, Response
+from psycopg import errors
 
 from service.context import current_settings, current_state, db, retried
 from service.database.pool import OldServer, WrongEncoding
@@ -26,6 +27,13 @@ health = Blueprint("health", __name__)
 # The seconds after which to try again. A migration takes seconds, so an earlier request would get
 # the same response.
 RETRY_AFTER = 5
+# What each of these errors says about the database: the name of a message.
+FAULTS: dict[type[psycopg.Error], str] = {
+    OldServer: "old_server",
+    WrongEncoding: "wrong_encoding",
+    errors.ReadOnlySqlTransaction: "read_only",
+    errors.InsufficientPrivilege: "no_rights",
+}
 # The time for the response in seconds, from the arrival of the request.
 TIME_LIMIT = 1.9
 
@@ -79,32 +87,23 @@ def check_health() -> Response:
     # Load balancers wait less long than other clients. The time limit includes the wait for a
     # thread.
     current_state().deadline = current_state().arrived + TIME_LIMIT
-    health, older = None, []
+    health = None
     try:
         health = retried(lambda: db.row(Readiness, "health/check", migrations=migrations()))
-        if not health.pending:
-            older = db.rows(FunctionFile, "migrate/functions", **texts_of_functions())
-    except OldServer:
-        raise http_error("old_server", RETRY_AFTER) from None
-    except WrongEncoding:
-        raise http_error("wrong_encoding", RETRY_AFTER) from None
-    except psycopg.errors.UndefinedTable:
+        if health.pending or db.rows(FunctionFile, "migrate/functions", **texts_of_functions()):
+            raise http_error("migrations_pending", RETRY_AFTER)
+    except errors.UndefinedTable:
         # The table is missing, or this role may not use its schema. The next statement finds out
         # which.
         pass
-    except psycopg.errors.ReadOnlySqlTransaction:
-        raise http_error("read_only", RETRY_AFTER) from None
-    except psycopg.errors.InsufficientPrivilege:
-        raise http_error("no_rights", RETRY_AFTER) from None
-    if health and (health.pending or older):
-        raise http_error("migrations_pending", RETRY_AFTER)
+    except (*FAULTS,) as error:
+        raise http_error(FAULTS[type(error)], RETRY_AFTER) from None
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
+    if health and not unusable:
+        return reply(health.body)
     if any(item.owner for item in unusable):
         raise http_error("no_rights", RETRY_AFTER)
     # The command migrate creates this table; if it is missing, the command has never run on this
     # database.
-    if any(item.name == "schema_migrations" for item in unusable):
-        raise http_error("migrations_pending", RETRY_AFTER)
-    if unusable or not health:
-        raise http_error("table_missing", RETRY_AFTER)
-    return reply(health.body)
+    missing = any(item.name == "schema_migrations" for item in unusable)
+    raise http_error("migrations_pending" if missing else "table_missing", RETRY_AFTER)

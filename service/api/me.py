@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
-from service.context import current_state, db
+from service.context import current_usage, db
 from service.values import Values, schemas
 from service.values.types import (
     MAX_NAME,
@@ -118,13 +118,12 @@ def update_me(changes: Values) -> Response:
     """
     if not changes:
         return reply_me()
-    usage = current_state().usage
     changed = db.row_or_none(
         ChangedMe,
         "me/update",
         id=changes.get("workspace_id"),
         name=changes.get("name"),
-        token_id=usage and usage.token_id,
+        token_id=current_usage().token_id,
     )
     if changed is None:
         raise http_error("unauthorized")
@@ -140,8 +139,8 @@ def reply_me(**values: object) -> Response:
 
     Raise 401 if the user or the token has been deleted since the request began.
     """
-    usage = current_state().usage
-    profile = usage and db.row_or_none(
+    usage = current_usage()
+    profile = db.row_or_none(
         Body,
         "me/get",
         token_id=usage.token_id,

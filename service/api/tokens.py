@@ -6,7 +6,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.callers import SCOPES, create_credential
-from service.context import current_state, db
+from service.context import current_usage, db
 from service.database.statements import IdRow
 from service.values import Values, schemas
 from service.values.types import MAX_NAME, Id, OneOf, Text, Timestamp
@@ -99,11 +99,10 @@ def create_token(token: Values) -> Response:
     the request with its ``Idempotency-Key``, ``token`` is null, because the service does not store
     secrets: revoke that token and create another one.
     """
-    usage = current_state().usage
     secret, created = create_credential(
         partial(db.row, CreatedToken, "tokens/create_own"),
         "api",
-        session_id=usage and usage.token_id,
+        session_id=current_usage().token_id,
         **token,
     )
     if not created.in_future:
@@ -147,10 +146,7 @@ def end_session() -> Response:
 
     Requires a session. Your other sessions continue.
     """
-    usage = current_state().usage
-    if (
-        usage is None
-        or db.row_or_none(IdRow, "tokens/revoke_own", id=usage.token_id, kind="session") is None
-    ):
+    session_id = current_usage().token_id
+    if db.row_or_none(IdRow, "tokens/revoke_own", id=session_id, kind="session") is None:
         raise http_error("unauthorized")
     return reply(None, 204, {"Set-Cookie": NO_COOKIE})

@@ -31,12 +31,10 @@ def init_app(app: Flask) -> None:
     origins = frozenset(app.config["SETTINGS"].cors_origins)
 
     def add_headers(response: Response) -> Response:
-        request = current_request()
         # Send Vary even if the request has no Origin, so that caches keep the responses for
         # different origins apart.
-        varies = response.headers.get("Vary")
-        response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"
-        origin = request.headers.get("Origin")
+        response.vary.add("Origin")
+        origin = current_request().headers.get("Origin")
         if origin in origins:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = ", ".join(RESPONSE_HEADERS)

@@ -20,12 +20,10 @@ from service.callers import (
     OPERATOR,
     STARTER_PER_MINUTE,
     Usage,
-    policy_header,
     token_hash,
     window_to_show,
 )
 from service.context import (
-    RequestState,
     current_request,
     current_settings,
     current_state,
@@ -217,8 +215,7 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 def add_headers(response: Response) -> Response:
     """Add the request id and, unless the path is public, rate limits and rules for caching."""
-    headers = gate_headers(current_request(), current_state(), response.status_code)
-    response.headers.extend(headers)
+    response.headers.extend(gate_headers(response.status_code))
     return response
 
 
@@ -236,22 +233,23 @@ def uncounted_headers(status: int) -> list[tuple[str, str]]:
     ]
 
 
-def gate_headers(request: Request, state: RequestState, status: int) -> list[tuple[str, str]]:
-    usage, request_id = state.usage, ("X-Request-Id", state.request_id)
-    if is_public(request.url_rule):
+def gate_headers(status: int) -> list[tuple[str, str]]:
+    usage, request_id = current_state().usage, ("X-Request-Id", current_state().request_id)
+    if is_public(current_request().url_rule):
         return [request_id, NOSNIFF]
     if usage is None:
         return [request_id, *uncounted_headers(status)]
     windows = usage.windows
     shown = window_to_show(windows)
-    limits = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
+    policy = [f'"{window.name}";q={window.quota};w={window.length}' for window in windows]
+    limits = [f'"{window.name}";r={window.left};t={window.seconds_left}' for window in windows]
     return [
         request_id,
         *NOT_SHARED,
         ("X-RateLimit-Limit", str(shown.quota)),
         ("X-RateLimit-Remaining", str(shown.left)),
         ("X-RateLimit-Reset", str(ceil(shown.ends))),
-        ("RateLimit-Policy", policy_header(usage.per_minute, usage.per_day)),
+        ("RateLimit-Policy", ", ".join(policy)),
         ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
         *([("Dry-Run", "true")] if state.dry_run else []),

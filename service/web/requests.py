@@ -57,11 +57,11 @@ def shown(name: str) -> str:
 
 def load_arguments(schema: Schema) -> Values:
     """Load the query if the schema is a ``Query``, otherwise the body; raises 400, 413 or 415."""
-    values: Values
-    if isinstance(schema, Query):
-        values = schema.load(parse_query(current_request().query_string, schema))
-    else:
-        values = schema.load(read_object())
+    values: Values = schema.load(
+        parse_query(current_request().query_string, schema)
+        if isinstance(schema, Query)
+        else read_object()
+    )
     return values
 
 
