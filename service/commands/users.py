@@ -36,7 +36,7 @@ class ListedUser(NamedTuple):
     # The slug; null without an active workspace.
     active_workspace: str | None
     # Texts like acme:owner, which become Memberships when they are printed.
-    workspaces: list[Any]
+    workspaces: list[str]
     created_at: str | None
     # The last use of a token or session.
     last_seen_at: str | None
@@ -121,11 +121,11 @@ def show_user(name: str, as_json: bool) -> None:
 
 def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:
     """Print users; in JSON each workspace is an object with slug and role."""
-    shown = [
-        row._replace(workspaces=[Membership(*text.split(":")) for text in row.workspaces])
-        for row in rows
-    ]
-    echo_rows(shown, as_json=as_json)
+
+    def roles(row: ListedUser) -> list[Any]:
+        return [Membership(*text.split(":")) for text in row.workspaces]
+
+    echo_rows([row._replace(workspaces=roles(row)) for row in rows], as_json=as_json)
 
 
 @user.command("deactivate")
