@@ -252,5 +252,5 @@ def gate_headers(status: int) -> list[tuple[str, str]]:
         ("RateLimit-Policy", ", ".join(policy)),
         ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
-        *([("Dry-Run", "true")] if state.dry_run else []),
+        *([("Dry-Run", "true")] if current_state().dry_run else []),
     ]
