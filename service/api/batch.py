@@ -10,14 +10,13 @@ again, in order to find every refused one; then everything is rolled back.
 # mypy: disable-error-code="assignment"
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
 from flask import Blueprint, Response
 from marshmallow import ValidationError, post_load, pre_load
-from werkzeug.exceptions import HTTPException
 
 from service import webhooks
 from service.api.tasks import Task, create, delete, set_due_days, update
@@ -28,9 +27,9 @@ from service.values.schemas import FieldError
 from service.values.types import CountingNumber, Id, Items, List, Nested, StringList
 from service.web.errors import (
     MESSAGES,
-    InvalidFields,
-    VersionMismatch,
+    HTTPError,
     http_error,
+    invalid_fields,
     to_http_error,
 )
 from service.web.operation import operation
@@ -135,7 +134,7 @@ class Size(NamedTuple):
 Arguments = dict[str, list[tuple[Any, ...]]]
 WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, "delete": delete}
 # The errors of a refused task.
-REFUSALS = (NotFound, HTTPException, psycopg.IntegrityError, psycopg.DataError)
+REFUSALS = (NotFound, HTTPError, psycopg.IntegrityError, psycopg.DataError)
 
 
 @batch.post("/tasks/batch")
@@ -221,7 +220,7 @@ def delete_all(items: list[tuple[Any, ...]]) -> list[str | None]:
     return event_ids
 
 
-def refusal(items: Arguments, missing: set[str]) -> HTTPException:
+def refusal(items: Arguments, missing: set[str]) -> HTTPError:
     """Return an error that names every refused task.
 
     Each task is tried after the earlier ones that are not refused. A deleted task comes back after
@@ -240,26 +239,18 @@ def refusal(items: Arguments, missing: set[str]) -> HTTPException:
     if not refused:
         # What a task refers to has appeared meanwhile.
         return http_error("concurrent_change")
-    invalid = InvalidFields([error for _, error in refused])
-    invalid.code = refused[0][0]
-    return invalid
+    return invalid_fields([error for _, error in refused], refused[0][0])
 
 
 def errors_of(item: str, error: Exception) -> list[tuple[int, FieldError]]:
     """Return the status and the field errors of one refused task; raise any other error."""
-    if isinstance(error, NotFound):
-        status, message = MESSAGES["not_found"]
-        return [(status, FieldError(f"{item}.id", message.format(resource="Task")))]
     refused = to_http_error(error)
-    faults: Sequence[FieldError]
+    faults = refused.errors
     if isinstance(error, NotFound):
-        faults = [FieldError("id", str(refused.description))]
-    elif isinstance(refused, VersionMismatch):
+        faults = [FieldError("id", refused.message)]
+    elif refused.version:
         message = MESSAGES["stale_version"][1].format(version=refused.version)
         faults = [FieldError("version", message, refused.current)]
-    elif isinstance(refused, InvalidFields):
-        faults = refused.errors
-    else:
+    if not faults:
         raise refused
-    status = refused.code or 400
-    return [(status, fault._replace(field=f"{item}.{fault.field}")) for fault in faults]
+    return [(refused.status, fault._replace(field=f"{item}.{fault.field}")) for fault in faults]

@@ -6,13 +6,12 @@ from time import monotonic
 from typing import NamedTuple
 
 from marshmallow import ValidationError
-from werkzeug.exceptions import HTTPException
 
 from service.context import current_application, current_settings, current_state, db
 from service.database.statements import NotFound, Row
 from service.values import Values
 from service.values.types import URL
-from service.web.errors import http_error
+from service.web.errors import HTTPError, http_error
 from service.webhooks import NoSlot, OutboundSlots
 from service.webhooks.outbound import BlockedURL, resolve
 
@@ -87,7 +86,7 @@ def fault_of_url(values: Values, id: str | None = None) -> Exception | None:
     try:
         if "url" in values:
             check_url(values["url"], id)
-    except (HTTPException, ValidationError, NotFound) as error:
+    except (HTTPError, ValidationError, NotFound) as error:
         return error
     return None
 

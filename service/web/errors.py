@@ -9,18 +9,11 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from flask import Flask, Response
 from marshmallow import ValidationError
-from werkzeug.exceptions import (
-    BadRequest,
-    HTTPException,
-    PreconditionFailed,
-    UnsupportedMediaType,
-    default_exceptions,
-)
+from werkzeug.exceptions import HTTPException
 
 from service.context import current_application, current_request, current_settings, current_state
 from service.database.counters import CORRUPTED
@@ -63,43 +56,37 @@ MEMBERS_LIMIT = "members must be at most 10000 in a workspace"
 IDS = {"tasks_pkey", "meetings_pkey"}
 
 
-class InvalidFields(BadRequest):
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{error.field}: {error.message}" for error in errors))
-        self.errors = errors
+class HTTPError(Exception):
+    """An error with the status and the message of its response, and what else the response has."""
 
-
-class VersionMismatch(PreconditionFailed):
-    """A 412 about one object, with its version, and as ``current`` its JSON as GET returns it."""
-
+    errors: Sequence[FieldError] = ()
+    # The version and the JSON of one object, as GET returns it, whose version the request refuses.
     version = 0
-    current = b""
+    current: bytes | None = None
 
-
-class UnsupportedCoding(UnsupportedMediaType):
-    """A 415 for a content coding. No other 415 has Accept-Encoding (RFC 9110, section 12.5.3)."""
-
-    def __init__(self, declared: str) -> None:
-        super().__init__(MESSAGES["content_encoding"][1].format(declared=declared))
-
-    def get_headers(self, *arguments: Any) -> list[tuple[str, str]]:
-        return [*super().get_headers(*arguments), ("Accept-Encoding", "identity")]
+    def __init__(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, [*headers]
 
 
 def etag(version: int) -> str:
     return f'"{version}"'
 
 
-def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
+def http_error(name: str, /, retry_after: int = 0, **values: object) -> HTTPError:
     status, message = MESSAGES[name]
-    options: dict[str, Any] = {"retry_after": retry_after} if retry_after else {}
-    return default_exceptions[status](message.format(**values), **options)
+    headers = [("Retry-After", str(retry_after))] if retry_after else []
+    return HTTPError(status, message.format(**values), headers)
 
 
-def invalid_field(field: str, name: str) -> HTTPException:
+def invalid_field(field: str, name: str) -> HTTPError:
     status, message = MESSAGES[name]
-    error = InvalidFields([FieldError(field, message)])
-    error.code = status
+    return invalid_fields([FieldError(field, message)], status)
+
+
+def invalid_fields(errors: Sequence[FieldError], status: int = 400) -> HTTPError:
+    error = HTTPError(status, "; ".join(f"{error.field}: {error.message}" for error in errors))
+    error.errors = errors
     return error
 
 
@@ -112,19 +99,12 @@ def reply_error(error: Exception) -> Response:
     shown = to_http_error(error)
     # Break the cycle of an error and its frames, which keeps the body of the request in memory.
     error.__traceback__ = error.__context__ = None
-    status, message = shown.code or 500, shown.description
-    if message is None or message == type(shown).description:
-        name = DEFAULT_MESSAGES.get(status)
-        message = MESSAGES[name][1].format(max=current_settings().max_body) if name else shown.name
-    headers = [header for header in shown.get_headers() if header[0] != "Content-Type"]
-    current = None
-    if isinstance(shown, VersionMismatch):
-        headers.append(("ETag", etag(shown.version)))
-        current = shown.current
-    errors = shown.errors if isinstance(shown, InvalidFields) else ()
-    content = error_body(status, message, current_state().request_id, errors, current)
+    if shown.version:
+        shown.headers.append(("ETag", etag(shown.version)))
+    request_id = current_state().request_id
+    content = error_body(shown.status, shown.message, request_id, shown.errors, shown.current)
     make = current_application().response_class
-    return make(content, status, headers, mimetype="application/json")
+    return make(content, shown.status, shown.headers, mimetype="application/json")
 
 
 def error_body(
@@ -153,12 +133,19 @@ def members_of(errors: Sequence[FieldError]) -> Iterator[Values]:
         yield {"field": field, "message": message, **shown}
 
 
-def to_http_error(error: Exception) -> HTTPException:
+def to_http_error(error: Exception) -> HTTPError:
     match error:
-        case HTTPException():
+        case HTTPError():
             return error
+        case HTTPException():
+            status, message = error.code or 500, error.description
+            if message is None or message == type(error).description:
+                name = DEFAULT_MESSAGES.get(status)
+                message = MESSAGES[name][1] if name else error.name
+            headers = [field for field in error.get_headers() if field[0] != "Content-Type"]
+            return HTTPError(status, message.format(max=current_settings().max_body), headers)
         case ValidationError():
-            return InvalidFields(flatten(error))
+            return invalid_fields(flatten(error))
         case NotFound():
             return http_error("not_found", resource=error.resource.capitalize())
         case InvalidSetting():
@@ -172,7 +159,7 @@ def to_http_error(error: Exception) -> HTTPException:
     return http_error("internal")
 
 
-def from_database(error: psycopg.Error) -> HTTPException | None:
+def from_database(error: psycopg.Error) -> HTTPError | None:
     """Translate an error of PostgreSQL, and log it unless a client has caused it.
 
     Return None for an error that only a bug can cause.
@@ -198,7 +185,7 @@ def from_database(error: psycopg.Error) -> HTTPException | None:
     return http_error("unavailable", retry_after=1)
 
 
-def refused(error: psycopg.Error, sqlstate: str) -> HTTPException | None:
+def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
     """Translate an error in the data.
 
     A constraint that a client can violate has a sentence as its name: the field and the message.
@@ -216,7 +203,7 @@ def refused(error: psycopg.Error, sqlstate: str) -> HTTPException | None:
     if constraint == MEMBERS_LIMIT:
         return http_error("too_many_members")
     if sqlstate in ("23503", "23514") and message:
-        return InvalidFields([FieldError(field, message)])
+        return invalid_fields([FieldError(field, message)])
     if sqlstate.startswith("22") or sqlstate == "54000":
         return http_error("out_of_range")
     return None

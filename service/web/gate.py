@@ -13,7 +13,6 @@ from math import ceil
 
 from flask import Flask, Request, Response
 from marshmallow import ValidationError
-from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
 from service.callers import (
@@ -32,7 +31,7 @@ from service.context import (
 )
 from service.values import types
 from service.web import cors
-from service.web.errors import http_error, invalid_field
+from service.web.errors import HTTPError, http_error, invalid_field
 from service.web.operation import current_operation
 from service.web.requests import JSON_TYPE
 
@@ -205,7 +204,7 @@ def reject_cross_origin(request: Request) -> None:
         raise http_error("session_media_type")
 
 
-def rate_limit_error(usage: Usage) -> HTTPException:
+def rate_limit_error(usage: Usage) -> HTTPError:
     window = window_to_show(usage.windows)
     seconds = max(1, window.seconds_left)
     return http_error(

@@ -18,7 +18,7 @@ from service.values import Values
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 from service.values.types import uuid_or_nil
-from service.web.errors import UnsupportedCoding, http_error, invalid_field
+from service.web.errors import http_error, invalid_field
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 QUOTED = re.compile(r'"[^"]*"')
@@ -85,7 +85,10 @@ def read_object() -> Values:
     request = current_request()
     coding = request.environ.get("HTTP_CONTENT_ENCODING", "")
     if coding and not {*coding.lower().replace(" ", "").split(",")} <= {"identity", ""}:
-        raise UnsupportedCoding(coding[:MAX_ECHO])
+        error = http_error("content_encoding", declared=coding[:MAX_ECHO])
+        # RFC 9110, section 12.5.3: no other 415 has this header.
+        error.headers.append(("Accept-Encoding", "identity"))
+        raise error
     content_type = request.environ.get("CONTENT_TYPE", "")
     if "," in content_type and "," in QUOTED.sub("", content_type):
         raise invalid_field("Content-Type", "several_media_types")

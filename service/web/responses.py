@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from flask import Request, Response
 
 from service.context import current_application, current_request, current_state
-from service.web.errors import MESSAGES, VersionMismatch, etag
+from service.web.errors import etag, http_error
 from service.web.requests import query_values
 
 NO_HEADERS: Mapping[str, str] = {}
@@ -153,7 +153,7 @@ def require_match(matched: bool, version: int, current: bytes | None) -> None:
         # RFC 9110, section 13.2.2: If-Match comes first.
         fails = if_match_fails(current_request(), version)
         name = "precondition" if fails else "refused_version"
-        error = VersionMismatch(MESSAGES[name][1].format(version=version))
+        error = http_error(name, version=version)
         error.version = version
         error.current = current or b"null"
         raise error

@@ -46,11 +46,11 @@ AddressInfo = tuple[
 class BlockedURL(ValueError):
     """A URL that must not be posted to; the message says why, for operators.
 
-    ``reason`` is url (malformed), unresolved or private. Clients get only the reason, because the
+    ``reason`` is form (malformed), unresolved or private. Clients get only the reason, because the
     message can name an address inside the network of the service.
     """
 
-    def __init__(self, message: str, reason: str = "url") -> None:
+    def __init__(self, message: str, reason: str = "form") -> None:
         super().__init__(message)
         self.reason = reason
 

@@ -449,8 +449,8 @@ def test_the_seconds_left_of_a_window_are_rounded_up_and_retry_after_is_at_least
     usage = Usage(*[None] * 5, False, True, *limits, now)
     assert usage.windows[0].seconds_left == left
     error = rate_limit_error(usage)
-    assert dict(error.get_headers())["Retry-After"] == str(retry_after)
-    assert error.description == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
+    assert dict(error.headers)["Retry-After"] == str(retry_after)
+    assert error.message == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
 
 
 # Renamed plans, and clocks that are set back

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import click
 from flask import Blueprint, Flask, Response, current_app, request
 from marshmallow import ValidationError
-from werkzeug.exceptions import default_exceptions
 
 from service.callers import OPERATOR, SESSION_DAYS, CreatedSession, create_credential
 from service.commands.load import load_lines
@@ -118,7 +117,7 @@ def create_control(double: Double) -> Flask:
 
 def reject(error: click.ClickException) -> Response:
     """Return 400 with the message that a command would print."""
-    return errors.reply_error(default_exceptions[400](error.format_message()))
+    return errors.reply_error(errors.HTTPError(400, error.format_message()))
 
 
 def double() -> Double:
