@@ -1,5 +1,6 @@
 """The database rejects what the schemas reject, whoever writes the row."""
 
+import json
 import re
 from contextlib import suppress
 
@@ -21,6 +22,23 @@ def edges(field):
             most, longest = field.max, field.inner.max
             wrong = [["a@example.com"] * (most + 1), ["x" * (longest + 1)]]
             return wrong, [["a@example.com"] * most, ["x" * longest]]
+        case types.Metadata():
+            many = {str(number): "x" for number in range(51)}
+            wrong = [
+                {"": "x"},
+                {"a b": "x"},
+                {"x" * 41: "x"},
+                {"a": ""},
+                {"a": "x" * 501},
+                {"a": 1},
+            ]
+            wrong += [{"a": None}, [], many, {str(number): "\x01" * 55 for number in range(50)}]
+            right = [{"a": "x" * 500, "-_.:" + "x" * 36: "x"}, {"a": "\x01" * 500}]
+            right += [
+                dict([*many.items()][:50]),
+                {str(number): "\x01" * 53 for number in range(50)},
+            ]
+            return [*map(json.dumps, wrong)], [*map(json.dumps, right)]
         case types.Timezone():
             longest = max(types.timezones(), key=len)
             return ["Europe/Atlantis", "UTC-with-a-name" * 10], [longest]

@@ -39,7 +39,7 @@ meetings = Blueprint("meetings", __name__)
 class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
-    optional: tuple[str, ...] = ("updated_by",)
+    optional: tuple[str, ...] = ("updated_by", "metadata")
 
     id = types.NewId("The id of the meeting", load_default=None, allow_none=False)
     workspace_id = types.Id("The workspace of the meeting", dump_only=True)
@@ -71,6 +71,7 @@ class Meeting(schemas.Resource):
     updated_at = types.Timestamp("When the meeting was last changed", dump_only=True)
     version = types.ReadOnlyInteger(types.VERSION, min=1)
     updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
+    metadata = types.Metadata(types.METADATA)
 
 
 class MeetingDetails(Meeting):

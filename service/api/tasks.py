@@ -56,7 +56,7 @@ tasks = Blueprint("tasks", __name__)
 class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
-    optional = ("updated_by", "completed_by")
+    optional = ("updated_by", "completed_by", "metadata")
 
     id = types.NewId("The id of the task", load_default=None, allow_none=False)
     workspace_id = types.Id("The workspace of the task", dump_only=True)
@@ -86,6 +86,7 @@ class Task(schemas.Resource):
     version = types.ReadOnlyInteger(types.VERSION, min=1)
     updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
     completed_by = types.Id(COMPLETED_BY, dump_only=True, allow_none=True)
+    metadata = types.Metadata(types.METADATA)
 
 
 class TaskFilter(schemas.PageQuery):

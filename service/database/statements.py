@@ -15,6 +15,7 @@ import psycopg
 from psycopg import errors
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.rows import TupleRow, args_row
+from psycopg.types.json import JsonbDumper
 from psycopg.types.string import TextLoader
 
 from service.values.types import singular
@@ -154,10 +155,12 @@ class JsonAsBytes(Loader):
         return bytes(data)
 
 
-# How each connection of the service loads values: JSON as bytes, UUIDs as text.
+# How each connection of the service loads values: JSON as bytes, UUIDs as text. An object is a
+# parameter of the type jsonb.
 ADAPTERS = AdaptersMap(psycopg.adapters)
 ADAPTERS.register_loader("json", JsonAsBytes)
 ADAPTERS.register_loader("uuid", TextLoader)
+ADAPTERS.register_dumper(dict, JsonbDumper)
 
 
 class NotFound(LookupError):

@@ -11,7 +11,7 @@ from typing import Any
 from marshmallow import fields, missing
 
 from service.values.schemas import RESERVED, StrictSchema
-from service.values.types import Items, List, Nested, OneOf, SomeOf
+from service.values.types import Items, List, Metadata, Nested, OneOf, SomeOf
 
 JSON = dict[str, Any]
 AnyField = fields.Field[Any]
@@ -97,7 +97,9 @@ class Schemas:
 
     def of_response(self, field: AnyField) -> JSON:
         """Describe a field of a response, without limits: a later release may raise a limit."""
-        return without_limits(self.of_field(field, nullable=field.allow_none))
+        is_metadata = isinstance(field, Metadata)
+        schema = self.of_field(field, nullable=field.allow_none and not is_metadata)
+        return without_limits({**schema, **Metadata.shown} if is_metadata else schema)
 
     def of_request(self, field: AnyField) -> JSON:
         schema = self.of_field(field, nullable=field.allow_none)
@@ -132,6 +134,7 @@ class Schemas:
 
 
 LIMITS = {"minLength", "maxLength", "pattern", "minItems", "maxItems", "minimum", "maximum"}
+LIMITS |= {"maxProperties", "propertyNames"}
 
 
 def without_limits(schema: JSON) -> JSON:

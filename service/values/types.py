@@ -69,6 +69,12 @@ UPDATED_BY = (
 )
 
 
+METADATA = (
+    "Strings of your own, by names of your own, such as ids in other systems. Events and repeated"
+    " responses from before release 1.2.0 lack it"
+)
+
+
 def camel_case(name: str) -> str:
     """Return the JSON name of a Python or SQL name: ``createdAt`` for ``created_at``."""
     head, *rest = name.split("_")
@@ -560,6 +566,55 @@ class StringList(List):
                 raise self.make_error("duplicate", value=item)
             seen.add(item.lower())
         return items
+
+
+class Metadata(Field):
+    """An object with strings of the client's own; no such object is loaded as None.
+
+    In the changes of an object, null removes a name (RFC 7396). In a new object there is nothing to
+    remove, so names with null are dropped. PostgreSQL limits the bytes, and the pairs of the merged
+    object.
+    """
+
+    default_error_messages = {
+        "invalid": "must be an object",
+        "pairs": "must have at most {max} pairs",
+        "name": "must be a name with 1 to 40 of the characters A-Z a-z 0-9 _ . : -",
+    }
+    max = 50
+    well_formed = re.compile(r"[A-Za-z0-9_.:-]{1,40}", re.ASCII)
+    # In responses no string is null.
+    shown = {"additionalProperties": {"type": "string"}}
+    request_note = "Null removes a pair, or all pairs; absent names stay. At most 16 KiB of JSON"
+
+    def __init__(self, description: str = "", **options: Any) -> None:
+        self.inner = Text(500, min=1, allow_none=True)
+        known = {
+            "type": "object",
+            "maxProperties": self.max,
+            "propertyNames": {"pattern": f"^{self.well_formed.pattern}$"},
+            "additionalProperties": {**self.inner.metadata, "type": ["string", "null"]},
+        }
+        super().__init__(description, known=known, load_default=None, **options)
+
+    def _convert(self, value: object) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            raise self.make_error("invalid")
+        pairs: dict[str, Any] = {}
+        errors: dict[str, Any] = {}
+        for name, text in value.items():
+            try:
+                if not self.well_formed.fullmatch(name):
+                    raise self.make_error("name")
+                pairs[name] = self.inner.deserialize(text)
+            except ValidationError as error:
+                errors[name] = error.messages
+        if errors:
+            raise ValidationError(errors)
+        stored = {name: text for name, text in pairs.items() if text is not None}
+        if len(stored) > self.max:
+            raise self.make_error("pairs", max=self.max)
+        return pairs if getattr(self.parent, "partial", None) else stored or None
 
 
 class Boolean(Field):

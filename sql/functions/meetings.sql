@@ -41,15 +41,15 @@ AS $$
            )
 $$;
 
--- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
--- PostgreSQL inlines the function, as it does text_bytes() of a task, because it is STABLE, as
--- pg_column_size() is.
+-- Return the bytes of a meeting's long texts, addresses and metadata, which limit the length of a
+-- page. PostgreSQL inlines the function, as it does text_bytes() of a task.
 CREATE OR REPLACE FUNCTION text_bytes(meeting meetings) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT coalesce(octet_length(meeting.agenda), 0)
          + coalesce(octet_length(meeting.notes), 0)
          + pg_column_size(meeting.attendees)
+         + coalesce(pg_column_size(meeting.metadata), 0)
 $$;
 
 -- A meeting, as lists show it.
@@ -74,8 +74,9 @@ AS $$
                    meeting.version,
                    CASE
                        WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
-                   END
-               )::meeting_document_2
+                   END,
+                   metadata_json(meeting.metadata)
+               )::meeting_document_3
            )
 $$;
 
@@ -124,6 +125,7 @@ BEGIN
            summary = after.summary,
            action_items = after.action_items,
            decisions = after.decisions,
+           metadata = after.metadata,
            updated_at = now_ms(),
            version = meeting.version + 1,
            updated_by = user_id,
@@ -144,7 +146,7 @@ AS $$
     INSERT INTO meetings (
                workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
                status, summary, action_items, decisions, created_by, created_at, updated_at,
-               version, updated_by, updated_by_version
+               version, updated_by, updated_by_version, metadata
            )
     SELECT item.workspace_id,
            coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -171,7 +173,8 @@ AS $$
                THEN item.created_by
                ELSE item.updated_by
            END,
-           first
+           first,
+           nullif(item.metadata, '{}')
       FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item
      CROSS JOIN LATERAL first_version('meeting', item.workspace_id, item.id, item.version) AS first
      ORDER BY item.ordinality

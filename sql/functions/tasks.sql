@@ -190,11 +190,12 @@ END
 $$;
 
 -- Return the bytes of a task's long texts. They limit the length of a page and the events of a
--- DELETE. PostgreSQL inlines the function, and so knows the size without reading the text.
+-- DELETE. PostgreSQL inlines the function, and so knows the size without reading the text. It is
+-- STABLE because pg_column_size() is.
 CREATE OR REPLACE FUNCTION text_bytes(task tasks) RETURNS integer
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT octet_length(task.description)
+    SELECT coalesce(octet_length(task.description), 0) + coalesce(pg_column_size(task.metadata), 0)
 $$;
 
 -- A task, as responses and events show it.
@@ -222,7 +223,8 @@ AS $$
                    CASE
                        WHEN task.updated_by_version = task.version THEN task.updated_by
                    END,
-                   task.completed_by
+                   task.completed_by,
+                   metadata_json(task.metadata)
                )::task_document_3
            )
 $$;
@@ -247,6 +249,7 @@ BEGIN
            assignee_id = after.assignee_id,
            project_id = after.project_id,
            parent_id = after.parent_id,
+           metadata = after.metadata,
            completed_at = CASE
                WHEN after.status <> 'done' THEN NULL
                ELSE coalesce(task.completed_at, now_ms())
@@ -271,7 +274,7 @@ AS $$
     INSERT INTO tasks (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
-               version, updated_by, updated_by_version, completed_by
+               version, updated_by, updated_by_version, completed_by, metadata
            )
     SELECT item.workspace_id,
            coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -301,7 +304,8 @@ AS $$
                ELSE item.updated_by
            END,
            first,
-           item.completed_by
+           item.completed_by,
+           nullif(item.metadata, '{}')
       FROM json_populate_recordset(NULL::tasks, rows) WITH ORDINALITY AS item
      CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
      ORDER BY item.ordinality

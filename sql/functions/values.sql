@@ -144,6 +144,53 @@ AS $$
     SELECT (left(one::text, -1) || ',' || substr(other::text, 2))::json
 $$;
 
+-- Return whether a value is an object whose names and strings have lengths that metadata allows.
+CREATE OR REPLACE FUNCTION is_metadata(metadata jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+AS $$
+BEGIN
+    RETURN jsonb_typeof(metadata) = 'object'
+       AND NOT EXISTS (
+               SELECT
+                 FROM jsonb_each(metadata) AS pair (name, item)
+                WHERE name !~ '^[A-Za-z0-9_.:-]{1,40}$'
+                   OR jsonb_typeof(item) <> 'string'
+                   OR length(item #>> '{}') NOT BETWEEN 1 AND 500
+           );
+END
+$$;
+
+-- Return the changes of an object whose metadata is given, with the whole metadata that it has
+-- after them (RFC 7396): absent names stay, and null removes a name. NULL stands for an empty
+-- object.
+CREATE OR REPLACE FUNCTION with_metadata(changes jsonb, metadata jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE jsonb_typeof(changes -> 'metadata')
+               WHEN 'object' THEN jsonb_set(
+                   changes,
+                   '{metadata}',
+                   coalesce(
+                       nullif(
+                           jsonb_strip_nulls(
+                               coalesce(metadata, '{}') || (changes -> 'metadata')
+                           ),
+                           '{}'
+                       ),
+                       'null'
+                   )
+               )
+               ELSE changes
+           END
+$$;
+
+-- Return metadata as responses show it, without the spaces that jsonb has.
+CREATE OR REPLACE FUNCTION metadata_json(metadata jsonb) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(json_strip_nulls(metadata::json), '{}')
+$$;
+
 -- Return a list of JSON values as a JSON array. If the list is NULL, the array is empty.
 -- Responses have no spaces between values. row_to_json and array_to_json write no spaces, but
 -- json_build_object and json_agg do.

@@ -3,7 +3,7 @@ WITH created AS (
     INSERT INTO meetings AS meeting (
                workspace_id, id, title, start_time, end_time, platform,
                attendees, agenda, notes, created_by,
-               version, updated_by, updated_by_version
+               version, updated_by, updated_by_version, metadata
            )
     SELECT %(workspace_id)s::uuid,
            coalesce(%(id)s::uuid, new_id()),
@@ -17,7 +17,8 @@ WITH created AS (
            %(user_id)s::uuid,
            version,
            %(user_id)s::uuid,
-           version
+           version,
+           %(metadata)s::jsonb
       FROM first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid) AS version
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_json(meeting) AS body
 )

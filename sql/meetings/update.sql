@@ -13,7 +13,9 @@ WITH place AS MATERIALIZED (
            ) AS meeting
 ), locked AS MATERIALIZED (
     SELECT meeting AS before,
-           jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,
+           jsonb_populate_record(
+               meeting, with_metadata(%(changes)s::jsonb, meeting.metadata)
+           ) AS after,
            meeting.version <@ %(versions)s::int4multirange AS matched
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)

@@ -22,7 +22,8 @@ CREATE TYPE task_document_3 AS (
     "completedAt" text,
     "version" integer,
     "updatedBy" uuid,
-    "completedBy" uuid
+    "completedBy" uuid,
+    "metadata" json
 );
 
 -- sql/functions/tasks.sql has the text.

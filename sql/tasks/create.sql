@@ -3,7 +3,7 @@ WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
-               version, updated_by, updated_by_version, completed_by
+               version, updated_by, updated_by_version, completed_by, metadata
            )
     SELECT %(workspace_id)s::uuid,
            coalesce(%(id)s::uuid, new_id()),
@@ -21,7 +21,8 @@ WITH created AS (
            version,
            %(user_id)s::uuid,
            version,
-           CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END
+           CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END,
+           %(metadata)s::jsonb
       FROM first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )

@@ -22,7 +22,7 @@ WITH assignee AS MATERIALIZED (
        FOR SHARE
 ), locked AS MATERIALIZED (
     SELECT task AS before,
-           jsonb_populate_record(task, %(changes)s::jsonb) AS after,
+           jsonb_populate_record(task, with_metadata(%(changes)s::jsonb, task.metadata)) AS after,
            task.version <@ %(versions)s::int4multirange AS matched
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid

@@ -347,6 +347,14 @@ EMAIL_LISTS = [
 ]  # fmt: skip
 
 
+METADATA = [
+    {}, {"a": "x"}, {"A-Z_a.z:0-9": "x" * 500}, {"x" * 40: "\n"}, {"a": None}, [], "a", 7,
+    {"": "x"}, {"x" * 41: "x"}, {"a b": "x"}, {"ä": "x"}, {"a\n": "x"}, {"a": ""}, {"a": "x" * 501},
+    {"a": 1}, {"a": {}}, {"a": "\0"}, {str(n): "x" for n in range(50)},
+    {str(n): "x" for n in range(51)},
+]  # fmt: skip
+
+
 URLS = [
     "http://127.0.0.1:9000/hook?x=1", "https://example.com", "HTTPS://example.com/", "ftp://x/",
     "https://", "https://ä.example/", "https://x/a b", "https://x/" + "x" * 2038,
@@ -369,6 +377,8 @@ def tried(field):
         case types.StringList():
             longest = "x" * field.inner.max
             return [[], ["x", "x"], [""], [longest], [longest + "x"], ["x"] * 201, "x", {}]
+        case types.Metadata():
+            return METADATA
         case types.Timestamp():
             return TIMESTAMPS
         case types.Timezone():

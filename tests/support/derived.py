@@ -4,6 +4,7 @@ Tests that use this module also test views and fields that are added later.
 """
 
 import inspect
+import json
 import re
 from functools import cache
 from typing import NamedTuple
@@ -183,6 +184,8 @@ class Values:
                 return self.references[name]
             case lines.PastTimestamp():
                 return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
+            case types.Metadata():
+                return [{"ticket": "one"}, {"ticket": "two"}]
             case types.Day():
                 return ["2090-03-01", "2090-04-01"]
             case types.Timestamp():
@@ -285,6 +288,8 @@ def longest(field):
             return ADDRESSES
         case types.StringList():
             return [longest(field.inner)] * field.max
+        case types.Metadata():
+            return json.dumps({str(number): "x" * 500 for number in range(32)})
         case types.String():
             # U+0001, because it takes one byte in the table.
             return "\x01" * field.max
