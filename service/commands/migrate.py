@@ -22,7 +22,7 @@ from there.
 import re
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import NamedTuple, TypeVar
@@ -77,7 +77,7 @@ class File:
         # The query that counts the rows which a migration in batches has not changed yet.
         self.left = left[1] if left else None
         self._is_announced = is_announced
-        if self.kind not in APPLY:
+        if self.kind and self.kind not in APPLY:
             raise click.ClickException(
                 f"{name}: the first line says '-- migrate: {self.kind}', but the ways to run are"
                 f" '{WITHOUT_TRANSACTION}' and '{IN_BATCHES}'"
@@ -185,6 +185,7 @@ def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
     as the first one lives.
     """
     with connect(settings, "migrate") as connection:
+        connection.add_notice_handler(_say_warning)
         names = pending_migrations(connection)
         files = [File(name, is_announced=is_announced) for name in names]
         schema = [file for file in files if not file.has_functions]
@@ -192,62 +193,58 @@ def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
         done = []
         with progress("migrate", len(files), shown=bool(files)) as step:
             for file in schema:
-                if APPLY[file.kind](connection, file, settings):
+                if file.kind is None:
+                    done += _apply(connection, [file], settings)
+                elif _is_sole_run(connection, file, settings):
+                    APPLY[file.kind](connection, file, settings)
+                    _record(connection, file)
                     done.append(file.name)
                 step(1)
             if functions:
-                done += _apply_functions(connection, functions, settings)
+                done += _apply(connection, functions, settings)
                 step(len(functions))
         return done
 
 
-def _apply(connection: Connection, file: File, settings: Settings) -> bool:
-    """Apply a migration in one transaction; return False if another process has applied it."""
+def _apply(connection: Connection, files: list[File], settings: Settings) -> list[str]:
+    """Apply a migration, or all files of functions, in one transaction.
 
-    def attempt() -> bool:
+    Functions call functions of other files. Return the names of the applied files; another process
+    may have applied some.
+    """
+
+    def attempt() -> list[str]:
         connection.run("migrate/lock")
         connection.run("migrate/prepare")
-        # Another process may have applied it since the first comparison.
-        if file.name not in pending_migrations(connection):
-            return False
-        file.begins()
-        # libpq runs a script of many statements only without parameters.
-        connection.execute(file.source)
-        _record(connection, file)
-        return True
+        connection.run("migrate/any_order")
+        # Another process may have applied a file since the first comparison.
+        names = pending_migrations(connection)
+        pending = [file for file in files if file.name in names]
+        for file in pending:
+            file.begins()
+            # libpq runs a script of many statements only without parameters.
+            connection.execute(file.source)
+            _record(connection, file)
+        return [file.name for file in pending]
 
     return _when_unlocked(connection, settings, attempt)
 
 
-def _apply_without_transaction(connection: Connection, file: File, settings: Settings) -> bool:
-    """Run the only statement of a migration, which PostgreSQL rejects inside a transaction.
+def _apply_without_transaction(connection: Connection, file: File, settings: Settings) -> None:
+    """Run the only statement of a migration, which PostgreSQL rejects inside a transaction."""
 
-    Unlike other migrations, the statement waits up to PATIENCE seconds for a lock, because no
-    request waits for this statement or for its locks.
-    """
-    if not _is_sole_run(connection, file, settings):
-        return False
-    end = monotonic() + PATIENCE
-    while True:
-        try:
-            with _patiently(connection, settings):
-                # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT
-                # EXISTS would take it for a complete index, so drop it first.
-                text = file.source.decode()
-                for drop in connection.rows(Text, "migrate/invalid_indexes", text=text):
-                    connection.execute(drop.text.encode())
-                connection.execute(file.source)
-            break
-        except psycopg.errors.DeadlockDetected:
-            # CREATE INDEX CONCURRENTLY waits for the transaction of another run, which waits for
-            # the lock of this run. That transaction ends after LOCK_TIMEOUT.
-            if monotonic() > end:
-                raise
-    _record(connection, file)
-    return True
+    def attempt() -> None:
+        # If CREATE INDEX CONCURRENTLY was interrupted, an invalid index is left. IF NOT EXISTS
+        # would take it for a complete index, so drop it first.
+        text = file.source.decode()
+        for drop in connection.rows(Text, "migrate/invalid_indexes", text=text):
+            connection.execute(drop.text.encode())
+        connection.execute(file.source)
+
+    _when_unlocked(connection, settings, attempt, patiently=True)
 
 
-def _apply_in_batches(connection: Connection, file: File, settings: Settings) -> bool:
+def _apply_in_batches(connection: Connection, file: File, settings: Settings) -> None:
     """Run the only statement of a migration until it changes no row, then vacuum its tables.
 
     Each run is followed by a pause of the same length, so that requests and autovacuum keep up.
@@ -256,8 +253,6 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
     the tables are vacuumed, counting rows in an index reads each row of the table as well. With few
     dead rows, autovacuum may not come for days.
     """
-    if not _is_sole_run(connection, file, settings):
-        return False
 
     def attempt() -> int:
         connection.run("migrate/keep_versions")
@@ -273,46 +268,21 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
                 break
             step(changed)
             sleep(monotonic() - began)
-    with _patiently(connection, settings), _warnings_said(connection):
-        text = file.source.decode()
-        for vacuum in connection.rows(Text, "migrate/vacuum", text=text):
-            connection.execute(vacuum.text.encode())
-    _record(connection, file)
-    return True
+
+    def vacuum() -> None:
+        for table in connection.rows(Text, "migrate/vacuum", text=file.source.decode()):
+            connection.execute(table.text.encode())
+
+    _when_unlocked(connection, settings, vacuum, patiently=True)
 
 
-# How each kind of migration is applied.
-APPLY = {
-    None: _apply,
-    WITHOUT_TRANSACTION: _apply_without_transaction,
-    IN_BATCHES: _apply_in_batches,
-}
-
-
-def _apply_functions(connection: Connection, files: list[File], settings: Settings) -> list[str]:
-    """Apply files of functions in one transaction, because functions call functions of other files.
-
-    Return the names of the applied files; another process may have applied some.
-    """
-
-    def attempt() -> list[str]:
-        connection.run("migrate/lock")
-        connection.run("migrate/any_order")
-        names = pending_migrations(connection)
-        pending = [file for file in files if file.name in names]
-        for file in pending:
-            file.begins()
-            connection.execute(file.source)
-            _record(connection, file)
-        return [file.name for file in pending]
-
-    return _when_unlocked(connection, settings, attempt)
+# How each kind of migration is applied that does not run in one transaction.
+APPLY = {WITHOUT_TRANSACTION: _apply_without_transaction, IN_BATCHES: _apply_in_batches}
 
 
 def _record(connection: Connection, file: File) -> None:
-    values: dict[str, object] = {"name": file.name, "sha256": file.sha256, "release": version()}
-    table = "functions" if file.has_functions else "migration"
-    connection.run(f"migrate/record_{table}", **values)
+    record = "migrate/record_functions" if file.has_functions else "migrate/record_migration"
+    connection.run(record, name=file.name, sha256=file.sha256, release=version())
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:
@@ -338,50 +308,37 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
     return is_pending
 
 
-@contextmanager
-def _patiently(connection: Connection, settings: Settings) -> Iterator[None]:
-    """Let the statements of the body wait up to PATIENCE seconds for a lock.
-
-    Raises ClickException if the time is not enough.
-    """
-    lock_timeout = f"{PATIENCE * 1000:.0f}ms"
-    connection.run("migrate/begin", lock_timeout=lock_timeout, is_local=False)
-    watch = Watch(settings)
-    try:
-        with watch.over(connection):
-            yield
-    except psycopg.errors.LockNotAvailable:
-        raise click.ClickException(watch.gave_up()) from None
-
-
-@contextmanager
-def _warnings_said(connection: Connection) -> Iterator[None]:
-    """Print the warnings of PostgreSQL, such as ``permission denied to vacuum``."""
-
-    def say(diagnostic: psycopg.errors.Diagnostic) -> None:
+def _say_warning(diagnostic: psycopg.errors.Diagnostic) -> None:
+    """Print a warning of PostgreSQL, such as ``permission denied to vacuum``."""
+    if diagnostic.severity_nonlocalized == "WARNING":
         _say(f"PostgreSQL warns: {diagnostic.message_primary}")
-
-    connection.add_notice_handler(say)
-    try:
-        yield
-    finally:
-        connection.remove_notice_handler(say)
 
 
 def _when_unlocked(
-    connection: Connection, settings: Settings, attempt: Callable[[], Result]
+    connection: Connection,
+    settings: Settings,
+    attempt: Callable[[], Result],
+    *,
+    patiently: bool = False,
 ) -> Result:
     """Run the attempt in a transaction, and repeat it until it gets its locks.
 
     Raises ClickException after PATIENCE seconds, which do not count while another run of migrate
     works. Between two attempts, the requests that queue behind the migration proceed.
+
+    If ``patiently``, the attempt runs outside a transaction, and waits up to PATIENCE seconds for a
+    lock, because no request waits for its statements or for their locks. CREATE INDEX CONCURRENTLY
+    may wait for the transaction of another run, which waits for the lock of this run. PostgreSQL
+    then ends one of the two.
     """
     end = monotonic() + PATIENCE
     watch = Watch(settings)
+    lock_timeout = f"{PATIENCE * 1000:.0f}ms" if patiently else LOCK_TIMEOUT
     while True:
         try:
-            with connection.transaction():
-                connection.run("migrate/begin", lock_timeout=LOCK_TIMEOUT, is_local=True)
+            with nullcontext() if patiently else connection.transaction():
+                is_local = not patiently
+                connection.run("migrate/begin", lock_timeout=lock_timeout, is_local=is_local)
                 with watch.over(connection):
                     return attempt()
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
@@ -449,8 +406,7 @@ class Watch:
     def _watch(self, pid: int, ended: Event) -> None:
         while not ended.wait(WATCH_INTERVAL):
             with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
-                blockers = connection.rows(Blocker, "migrate/blockers", pid=pid)
-                if blockers:
+                if blockers := connection.rows(Blocker, "migrate/blockers", pid=pid):
                     self._notice(blockers)
 
     def _notice(self, blockers: list[Blocker]) -> None:
@@ -474,14 +430,10 @@ def signals_interrupt() -> Iterator[None]:
     would continue the statement and keep its locks. A signal that was ignored at the start stays
     ignored; nohup, for example, makes a command ignore SIGHUP.
     """
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:
-            signal.signal(number, interrupt)
+            signal.signal(number, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
@@ -490,12 +442,6 @@ def signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def warn_of_locale() -> None:
-    with connect(current_settings(), "migrate") as connection:
-        if fault := fault_of_locale(connection):
-            click.echo(f"warning: {fault}", err=True)
 
 
 @click.command("migrate")
@@ -512,7 +458,9 @@ def migrate_database(dry_run: bool) -> None:
     else:
         with signals_interrupt():
             names = migrate(current_settings(), is_announced=True)
-            warn_of_locale()
+            with connect(current_settings(), "migrate") as connection:
+                if fault := fault_of_locale(connection):
+                    click.echo(f"warning: {fault}", err=True)
     for name in names:
         click.echo(name)
     if not names:
