@@ -83,10 +83,9 @@ def when_ready(server: Any) -> None:
     server.log.info(lifecycle_line("web", "starts", settings))
     # A platform sets only PORT. On the platforms that settings.py knows, HOST has another default.
     if "PORT" in os.environ and "HOST" not in os.environ and settings.host == "127.0.0.1":
-        text = (
+        server.log.info(
             "HOST is not set: only this machine can reach PORT; to serve others, set HOST=0.0.0.0"
         )
-        server.log.info(text)
 
 
 def on_exit(server: Any) -> None:

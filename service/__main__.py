@@ -103,13 +103,22 @@ class Commands(click.Group):
             formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
 
 
+def print_version(context: click.Context, _option: object, asked: bool) -> None:
+    if asked:
+        # Imported late, because reading the version takes longer than --help may take.
+        from service.version import build
+
+        click.echo(build())
+        context.exit()
+
+
 @click.group(cls=Commands)
 @click.option(
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda context, _option, asked: print_version(context) if asked else None,
+    callback=print_version,
     help="Show the version, and the Git hash of its source.",
 )
 def main() -> None:
@@ -124,14 +133,6 @@ def main() -> None:
                   task-service worker
                   task-service status
     """
-
-
-def print_version(context: click.Context) -> None:
-    # Imported late, because reading the version takes longer than --help may take.
-    from service.version import build
-
-    click.echo(build())
-    context.exit()
 
 
 if __name__ == "__main__":

@@ -324,13 +324,11 @@ class Settings:
 
         Instead of a secret, the value is the word "set".
         """
-        variables = {}
-        for item in fields(cls):
-            variable = item.name.upper()
-            text = text_of(item, environment)
-            if text and text != item.metadata["default"]:
-                variables[variable] = "set" if item.metadata["secret"] else text
-        return variables
+        return {
+            item.name.upper(): "set" if item.metadata["secret"] else text
+            for item in fields(cls)
+            if (text := text_of(item, environment)) and text != item.metadata["default"]
+        }
 
     @classmethod
     def misspelled(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The version of the service, and the commit that it was built from."""
 
+import re
 import subprocess
 from configparser import RawConfigParser
 from contextlib import suppress
@@ -27,6 +28,11 @@ def build() -> str:
     """Join the version and the commit, if one is known: ``1.0.0+0123abc`` (PEP 440)."""
     known = commit()
     return f"{version()}+{known}" if known else version()
+
+
+def numbers_of(version: str) -> list[int]:
+    """Return the numbers of a version without the commit: 1, 0 and 0 of ``1.0.0+0123abc``."""
+    return [int(number) for number in re.findall("[0-9]+", version.partition("+")[0])]
 
 
 def commit() -> str | None:

@@ -14,17 +14,13 @@ from typing import Any, NamedTuple
 import click
 import psycopg
 from marshmallow import ValidationError, fields
-from psycopg import errors
 
 from service.database import pool
 from service.database.remedies import remedy
-from service.database.statements import Connection, IdRow, NotFound, Row
+from service.database.statements import Connection, IdRow, Row
 from service.settings import InvalidSetting, Settings
 from service.values.schemas import flatten
 from service.values.types import camel_case
-
-# The errors that statements raise in a database that lacks migrations.
-UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
 email_argument = click.argument("email")
 slug_argument = click.argument("slug")
@@ -98,22 +94,22 @@ def connect() -> Connection:
     return pool.connect(current_settings(), name.strip())
 
 
-def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
-    """Run ``sql/<name>.sql`` on a new connection, and return all rows."""
+def query(kind: type[Row], name: str, absent: str = "", /, **values: object) -> list[Row]:
+    """Run ``sql/<name>.sql`` on a new connection, and return all rows.
+
+    If there is none, raise ClickException with the message ``absent``, unless it is empty.
+    """
     with connect() as connection:
-        return connection.rows(kind, name, **values)
+        rows = connection.rows(kind, name, **values)
+    if absent and not rows:
+        raise click.ClickException(absent)
+    return rows
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Run ``sql/<name>.sql`` on a new connection, and return its only row.
-
-    If there is none, raise ClickException with the message ``absent``.
-    """
-    try:
-        with connect() as connection:
-            return connection.row(kind, name, **values)
-    except NotFound:
-        raise click.ClickException(absent) from None
+    """Like :func:`query`, for a statement that returns at most one row."""
+    (row,) = query(kind, name, absent, **values)
+    return row
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:
@@ -176,14 +172,8 @@ def cell(value: object) -> str:
 
 
 def echo_ids(name: str, absent: str = "", /, **values: object) -> None:
-    """Run ``sql/<name>.sql``, and print the id of each row.
-
-    If there is none, raise ClickException with the message ``absent``, unless it is empty.
-    """
-    rows = query(IdRow, name, **values)
-    if absent and not rows:
-        raise click.ClickException(absent)
-    for row in rows:
+    """Like :func:`query`, but print the id of each row."""
+    for row in query(IdRow, name, absent, **values):
         click.echo(row.id)
 
 

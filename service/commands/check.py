@@ -12,10 +12,8 @@ import click
 import psycopg
 
 from service.commands.base import connect, current_settings, describe, printable
-from service.commands.status.database import read_connections, read_database
-from service.commands.status.schema import read_rights, read_schema
+from service.commands.status import database, schema, webhooks
 from service.commands.status.section import Problem, Reader
-from service.commands.status.webhooks import read_keys, read_webhooks
 from service.database.pool import OldServer, WrongEncoding, encoding_of, fault_of_locale
 from service.database.remedies import kind_of
 from service.database.statements import Connection
@@ -26,11 +24,11 @@ from service.settings import InvalidSetting, Settings
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = Path("/etc/systemd/system")
 PLACES = {
-    "task-service": Path("/usr/local/sbin/task-service"),
-    "task-service-metrics": Path("/usr/local/sbin/task-service-metrics"),
-    "10-task-service.conf": UNITS / "task-service-.service.d/10-task-service.conf",
-    "journald.conf": Path("/etc/systemd/journald.conf.d/task-service.conf"),
-    "nginx.conf": Path("/etc/nginx/conf.d/task-service.conf"),
+    "task-service": "/usr/local/sbin/task-service",
+    "task-service-metrics": "/usr/local/sbin/task-service-metrics",
+    "10-task-service.conf": f"{UNITS}/task-service-.service.d/10-task-service.conf",
+    "journald.conf": "/etc/systemd/journald.conf.d/task-service.conf",
+    "nginx.conf": "/etc/nginx/conf.d/task-service.conf",
 }
 # If this unit is installed, systemd opens the listening socket, instead of the service.
 SOCKET = UNITS / "task-service-web.socket"
@@ -77,8 +75,9 @@ def findings() -> Iterator[Finding]:
     changed = " ".join(f"{name}={value}" for name, value in Settings.changed().items())
     yield Finding("settings", f"ok: {changed}", [*without_effect()])
     if not SOCKET.exists():
+        family = socket.AF_INET6 if ":" in current.host else socket.AF_INET
         try:
-            socket.create_server((current.host, 0), family=family_of(current.host)).close()
+            socket.create_server((current.host, 0), family=family).close()
         except OSError as error:
             yield Finding("settings", "", [Problem(f"HOST={current.host!r}: {error.strerror}")])
     if files := ", ".join(map(str, of_another_release())):
@@ -102,11 +101,6 @@ def findings() -> Iterator[Finding]:
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
 
 
-def locale_problems(connection: Connection) -> Iterator[Problem]:
-    if fault := fault_of_locale(connection):
-        yield Problem(fault, level="tolerable")
-
-
 def without_effect() -> Iterator[Problem]:
     """Yield a problem for each environment variable that is set but has no effect."""
     for variable, nearest in Settings.misspelled().items():
@@ -119,32 +113,28 @@ def without_effect() -> Iterator[Problem]:
 
 
 def of_another_release() -> Iterator[Path]:
-    """Yield the installed files that differ from this release.
-
-    Skip files that are not installed.
-    """
+    """Yield the installed files that differ from this release."""
     for path in sorted(DEPLOY.iterdir()):
-        place = PLACES.get(path.name, UNITS / path.name)
+        place = Path(PLACES.get(path.name, UNITS / path.name))
+        # Skip what is not installed.
         with suppress(OSError):
             if place.read_bytes() != path.read_bytes():
                 yield place
 
 
-def family_of(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
 def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:
     reader = Reader(connection, settings)
-    server, missing_keys = read_database(reader), read_keys(reader)
+    server, missing_keys = database.read_database(reader), webhooks.read_keys(reader)
     # Only to notice whether a function of the schema is missing: the statement calls one.
-    read_webhooks(reader)
-    problems = [*server.problems, *read_connections(reader).problems]
+    webhooks.read_webhooks(reader)
+    problems = [*server.problems, *database.read_connections(reader).problems]
     yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)
-    yield Finding("encoding", f"ok: {encoding_of(connection)}", [*locale_problems(connection)])
+    fault = fault_of_locale(connection)
+    problems = [Problem(fault, level="tolerable")] if fault else []
+    yield Finding("encoding", f"ok: {encoding_of(connection)}", problems)
     applied = f"ok: {reader.migrations.applied} migrations"
-    yield Finding("schema", applied, read_schema(reader).problems)
-    yield Finding("rights", f"ok: {connection.info.user}", read_rights(reader).problems)
+    yield Finding("schema", applied, schema.read_schema(reader).problems)
+    yield Finding("rights", f"ok: {connection.info.user}", schema.read_rights(reader).problems)
     known = len(settings.webhook_keys)
     key = f"ok: {known}" if known else "WEBHOOK_KEY is not set: webhook events wait"
     yield Finding("key", key, missing_keys.problems)

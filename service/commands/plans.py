@@ -66,15 +66,16 @@ def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     rows = query(ListedPlan, "plans/set", name=name, per_minute=per_minute, per_day=per_day)
     if not rows:
         raise click.ClickException(
-            f"there is no plan {name}, only {names()}; a new one needs --per-minute and --per-day"
+            f"there is no plan {name}, only {', '.join(names())}; a new one needs --per-minute and"
+            " --per-day"
         )
     echo_rows(rows, as_json=False)
 
 
-def names() -> str:
-    return ", ".join(row.name for row in query(ListedPlan, "plans/list"))
+def names() -> list[str]:
+    return [row.name for row in query(ListedPlan, "plans/list")]
 
 
 def check_plan(name: str) -> None:
-    if name not in {row.name for row in query(ListedPlan, "plans/list")}:
-        raise click.ClickException(f"plan must be the name of a plan: {names()}")
+    if name not in (known := names()):
+        raise click.ClickException(f"plan must be the name of a plan: {', '.join(known)}")

@@ -74,6 +74,7 @@ class ListedAttempt(NamedTuple):
 
 
 webhook = click.Group("webhook")
+id_argument = click.argument("id")
 
 
 @webhook.command("list")
@@ -108,7 +109,7 @@ def values_of(id: str) -> dict[str, object]:
 
 
 @webhook.command("rotate")
-@click.argument("id")
+@id_argument
 def rotate(id: str) -> None:
     """Give the webhook ID a new secret; prints the secret.
 
@@ -125,7 +126,7 @@ def rotate(id: str) -> None:
 
 
 @webhook.command("disable")
-@click.argument("id")
+@id_argument
 def disable(id: str) -> None:
     """Stop sending to the webhook ID; prints the id.
 
@@ -136,7 +137,7 @@ def disable(id: str) -> None:
 
 
 @webhook.command("enable")
-@click.argument("id")
+@id_argument
 def enable(id: str) -> None:
     """Send to the webhook ID again; prints the id.
 
@@ -174,13 +175,13 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     if id is None and about is None:
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
     webhook_id = None if id is None else find_webhook(id).id
-    about = None if about is None else about.lower()
+    about = about and about.lower()
     rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
     echo_rows(rows, as_json=as_json)
 
 
 @webhook.command("redeliver")
-@click.argument("id")
+@id_argument
 @click.option(
     "--failed", is_flag=True, help="Attempt all failed deliveries of the webhook ID again."
 )

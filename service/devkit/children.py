@@ -29,6 +29,12 @@ STARTED, ENDED = 15, 5
 # Seconds between two checks of the files, and of the children.
 FILES_INTERVAL, CHILDREN_INTERVAL = 0.5, 0.05
 
+# What dev prints about a changed file that migrate has to apply.
+UNAPPLIED = (
+    "{} is new or has changed: until it is applied, /healthz returns 503. Run task-service migrate"
+    " in the shell with the exports, or restart dev."
+)
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -158,7 +164,9 @@ class Children:
             changed = sorted({path for path, _ in before.items() ^ self._files.items()})
             if changed:
                 broken = not self.replace(os.path.relpath(changed[0], PACKAGE.parent))
-                announce_migrations(changed)
+                for path in changed:
+                    if path.exists() and path.parent in (SQL / "schema", SQL / "functions"):
+                        click.echo(UNAPPLIED.format(path.relative_to(SQL)), err=True)
             elif not broken:
                 self._require_all()
 
@@ -175,15 +183,15 @@ class Children:
             env=self.environment,
         )
         if imported.returncode:
-            text = (
-                f"{changed} changed, but its import failed, see above: the old code keeps running"
+            click.echo(
+                f"{changed} changed, but its import failed, see above: the old code keeps running",
+                err=True,
             )
-            click.echo(text, err=True)
             return False
         click.echo(f"{changed} changed; reloading", err=True)
         for child in self.running.values():
             child.terminate()
-            self._ending.append(child)
+        self._ending += self.running.values()
         self.start_web()
         self.start_worker()
         return True
@@ -204,18 +212,6 @@ class Children:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-
-
-def announce_migrations(changed: list[Path]) -> None:
-    """Say which of the changed files ``migrate`` has to apply."""
-    for path in changed:
-        if path.exists() and path.parent in (SQL / "schema", SQL / "functions"):
-            click.echo(
-                f"{path.parent.name}/{path.name} is new or has changed: until it is applied,"
-                " /healthz returns 503. Run task-service migrate in the shell with the exports, or"
-                " restart dev.",
-                err=True,
-            )
 
 
 def modification_times() -> dict[Path, int]:

@@ -37,8 +37,6 @@ WEBHOOK_KEY = "task-service-dev-for-this-machine-only"
 
 WITHOUT_DOCS = "off: it needs the package flask-swagger-ui, which the extra dev installs"
 
-JSON = "-H 'Content-Type: application/json'"
-
 WELCOME = """
 Base URL        {base}
 Reference page  {docs}
@@ -48,7 +46,8 @@ Session cookie  session={cookie}
 Data folder     {folder}
 {notes}
 curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
-curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
+curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' \
+-d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
 Ctrl-C stops everything and keeps the data. If dev is killed with -9, PostgreSQL keeps running:
@@ -100,7 +99,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             if variables["WEBHOOK_ALLOW"] != LOOPBACK:
                 variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(printer)
-            notes += (
+            notes = (
                 f"Webhooks        printed here; the demo workspace sends them to {printer.url}\n"
             )
         served = dict(variables)
@@ -121,7 +120,6 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
                 base=f"{address}/api",
                 docs=f"{address}/docs" if current_settings().docs else WITHOUT_DOCS,
                 workspace=WORKSPACE,
-                json=JSON,
                 token=token,
                 cookie=cookie,
                 folder=folder,

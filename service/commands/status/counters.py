@@ -18,7 +18,7 @@ class Count(NamedTuple):
 
 
 def read_counters(reader: Reader) -> Section:
-    section = Section()
+    section = Section({})
     corrupted = 0
     for series, value, seconds in reader.rows(Count, "status/counters"):
         section.metrics[series] = value

@@ -1,11 +1,10 @@
 """Sections of ``status``: web processes and workers, and sessions that wait."""
 
-import re
 from typing import NamedTuple
 
 from service.commands.status.section import SILENT, Process, Reader, Section
 from service.process import own_host
-from service.version import build
+from service.version import build, numbers_of
 
 # A session that waits longer than this many seconds for a standby is a problem.
 STANDBY = 5
@@ -74,11 +73,6 @@ def silence_in_words(process: Process) -> str:
         f"the {process.program} process {process.process} has given no sign of life for"
         f" {process.silent_seconds:.0f} s"
     )
-
-
-def numbers_of(version: str) -> list[int]:
-    """Return the numbers of a version without the commit: 1, 0 and 0 of ``1.0.0+0123abc``."""
-    return [int(number) for number in re.findall("[0-9]+", version.partition("+")[0])]
 
 
 def read_waits(reader: Reader) -> Section:

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 from psycopg import errors
 
-from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare
 from service.database.statements import (
     Connection,
@@ -20,9 +19,12 @@ from service.database.statements import (
     UnusableObject,
     catalogue,
     schema_objects,
+    to_json,
 )
 from service.settings import Settings
 
+# The errors that statements raise in a database that lacks migrations.
+UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 # Seconds after which a process without a sign of life is silent; it gives one every ten seconds.
 SILENT = 60
 GRANT = "to see more, GRANT pg_read_all_stats TO the user of DATABASE_URL"
@@ -131,14 +133,7 @@ class Reader:
         found = self.migrations
         if self.unusable or found.pending or found.newer or not found.applied:
             return []
-        wanted = [
-            Part(kind, table, name)
-            for table, parts in catalogue()["tables"].items()
-            for kind in parts
-            for name in parts[kind]
-        ]
-        kinds, tables, names = map(list, zip(*wanted, strict=True))
-        return self.rows(Part, "status/parts", kinds=kinds, tables=tables, names=names)
+        return self.rows(Part, "status/parts", tables=to_json(catalogue()["tables"]))
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Read all rows; return none if a table is locked or missing, or if rights are missing."""
@@ -188,7 +183,7 @@ class Section:
     """The part of ``status`` about one subject, in all forms: JSON, metrics and page."""
 
     # The members of the JSON document: plain values, rows, lists of rows.
-    figures: dict[str, object] = field(default_factory=dict)
+    figures: dict[str, object]
     # The metrics for Prometheus: name without the prefix task_service_, and number.
     metrics: dict[str, float] = field(default_factory=dict)
     # The lines of the page: a name and a text.
@@ -205,7 +200,7 @@ class Section:
 
 
 def joined(sections: Iterable[Section]) -> Section:
-    whole = Section()
+    whole = Section({})
     for section in sections:
         whole.figures |= section.figures
         whole.metrics |= section.metrics
