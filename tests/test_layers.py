@@ -36,7 +36,15 @@ def test_tests_import_helpers_from_tests_support_only():
 # Names with an underscore that the service may use: NamedTuple and Flask document them for users,
 # marshmallow documents them for custom fields, and http.client offers no other way to read a status
 # line.
-DOCUMENTED = {"_asdict", "_fields", "_make", "_deserialize", "_get_current_object", "_exit"}
+DOCUMENTED = {
+    "_asdict",
+    "_fields",
+    "_make",
+    "_replace",
+    "_deserialize",
+    "_get_current_object",
+    "_exit",
+}
 UNDOCUMENTED = {("service/webhooks/outbound.py", "_read_status")}
 
 
