@@ -1,0 +1,355 @@
+"""The program docs/examples/outbox.mjs: every change happens once, and no other is lost."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import threading
+from collections import defaultdict
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from support.processes import call, wait_until
+from support.project import PROJECT
+from support.proxy import Proxy
+
+from pytest_task_service import Service
+
+pytestmark = [pytest.mark.proof, pytest.mark.needs("node")]
+
+# The program of an app: it puts each change that it reads, and sends what waits.
+APP = """
+import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
+import { Outbox } from "./outbox.mjs";
+
+const { URL: url, TOKEN: token } = process.env;
+const outbox = new Outbox("outbox.jsonl", { url, token, pause: 0.02 });
+const versions = new Map();
+const print = (line) => console.log(JSON.stringify(line));
+const headers = { Authorization: `Bearer ${token}` };
+
+function tell(kind, item, now, problem) {
+  versions.set(item.id, now?.version);
+  print({ told: kind, id: item.id, title: item.title, problem });
+}
+
+async function seen(id) {
+  for (;;) {
+    const answer = await fetch(`${url}/api/tasks/${id}`, { headers }).catch(() => null);
+    const task = answer && (await answer.json().catch(() => null));
+    if (task && answer.status < 500 && answer.status !== 429) return task.version;
+  }
+}
+
+const waits = (id) => [...outbox.waiting.values()].some(([, item]) => item.id === id);
+let ended = false;
+let woken = () => {};
+
+async function send() {
+  while (!ended || outbox.waiting.size) {
+    await outbox.send(tell, (kind, item) => item);
+    // Several changes may wait when the app sends again.
+    if (!ended) await setTimeout(100);
+    if (!ended) await new Promise((resolve) => (woken = resolve));
+  }
+}
+
+print({ stored: outbox.stored });
+const sending = send();
+for await (const line of createInterface({ input: process.stdin })) {
+  const [kind, item] = JSON.parse(line);
+  if (kind !== "create" && !waits(item.id)) {
+    if (!versions.get(item.id)) versions.set(item.id, await seen(item.id));
+    if (!waits(item.id)) item.version = versions.get(item.id);
+  }
+  outbox.put(kind, item);
+  print({ stored: outbox.stored });
+  woken();
+}
+ended = true;
+woken();
+await sending;
+"""
+
+# The faults of the double: some happen before the change, and some after it.
+FAULTS = "500", "503", "429", "drop", "drop-after-commit", "truncated", "garbled"
+BATCH = "/api/tasks/batch"
+
+
+class CuttingProxy(Proxy):
+    """Cuts connections at random, while a request or its response passes."""
+
+    def __init__(self, port, chance):
+        self.random, self.cuts = chance, 0
+        super().__init__(f"host=127.0.0.1 port={port}")
+
+    def forwarded(self, content):
+        if self.random.random() < 0.08:
+            self.cuts += 1
+            raise ConnectionResetError
+        return content
+
+
+class App:
+    """The app in JavaScript, which a test can kill and start again."""
+
+    def __init__(self, folder, port, token):
+        self.folder = folder
+        self.variables = {**os.environ, "URL": f"http://127.0.0.1:{port}", "TOKEN": token}
+        shutil.copy(PROJECT / "docs/examples/outbox.mjs", folder)
+        (folder / "app.mjs").write_text(APP)
+        self.told, self.lines = [], 0
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["node", "app.mjs"],
+            cwd=self.folder,
+            env=self.variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.stored = json.loads(self.process.stdout.readline())["stored"]
+
+    def read(self):
+        """Read a line, and return it; None at the end."""
+        line = self.process.stdout.readline()
+        if not line:
+            return None
+        self.lines += 1
+        line = json.loads(line)
+        self.stored = line.get("stored", self.stored)
+        if "told" in line:
+            self.told.append(line)
+        return line
+
+    def put(self, change):
+        """Store a change; return once the app says that it is stored."""
+        before = self.stored
+        self.process.stdin.write(json.dumps(change) + "\n")
+        self.process.stdin.flush()
+        while self.stored == before:
+            assert self.read() is not None, "the app has ended"
+
+    def finish(self):
+        """Read until everything is sent."""
+        self.process.stdin.close()
+        while self.read() is not None:
+            pass
+        assert self.process.wait(60) == 0
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(60)
+        for stream in (self.process.stdin, self.process.stdout):
+            stream.close()
+
+
+@contextmanager
+def app(*arguments):
+    started = App(*arguments)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+@pytest.fixture
+def double(database_url):
+    """Yield a test double, whose clock and faults a test controls."""
+    double = Service.start(database=database_url)
+    try:
+        yield double
+    finally:
+        double.stop()
+
+
+def new_id(number):
+    return f"01a1f940-4ea4-7000-8000-{number:012x}"
+
+
+def invent(chance, number):
+    """Invent changes of a person; return them, and the titles that each task gets, in order.
+
+    The title None stands for its deletion. The service refuses the creation of a task without a
+    title; then nothing that the person does to this task happens.
+    """
+    changes, titles, alive, parents = [], {}, [], []
+    while len(changes) < number:
+        title, kind = f"t{len(changes)}", chance.random()
+        if kind < 0.3 or not alive:
+            id = new_id(len(changes))
+            alive.append(id)
+            refused = chance.random() < 0.1
+            titles[id] = [] if refused else [title]
+            task = {"id": id, "title": "" if refused else title}
+            if len(parents) < 5:
+                parents += [] if refused else [id]
+            elif chance.random() < 0.1:
+                task["parentId"] = chance.choice(parents)
+            changes.append(("create", task))
+            continue
+        # Recent tasks have several changes that wait.
+        id = chance.choice(alive[-20:])
+        if kind < 0.9 or id in parents:
+            changes.append(("update", {"id": id, "title": title}))
+        else:
+            changes.append(("delete", {"id": id}))
+            alive.remove(id)
+            title = None
+        if titles[id]:
+            titles[id].append(title)
+    return changes, titles
+
+
+def events(double, port, cursor):
+    """Yield all events after a cursor."""
+    more = True
+    while more:
+        path = f"/api/events?limit=500&after={cursor}"
+        _, page = call(port, "GET", path, double.token)
+        yield from page["data"]
+        cursor, more = page["nextCursor"], page["hasMore"]
+
+
+class Colleague(threading.Thread):
+    """A member who describes tasks that somebody else is changing, until ``enough`` is set."""
+
+    def __init__(self, port, token, chance):
+        super().__init__(daemon=True)
+        self.port, self.token, self.random = port, token, chance
+        # The tasks that somebody has put, and the last description of each.
+        self.ids, self.described = [], {}
+        self.enough = threading.Event()
+
+    def run(self):
+        number = 0
+        while not self.enough.wait(0.05):
+            number += 1
+            id, description = self.random.choice(self.ids[-20:] or [new_id(0)]), f"d{number}"
+            path, change = f"/api/tasks/{id}", {"description": description}
+            status, _ = call(self.port, "PATCH", path, self.token, change)
+            if status == 200:
+                self.described[id] = description
+
+
+def test_none_of_2000_changes_is_lost_or_doubled_if_connections_are_cut_and_the_app_is_killed(
+    double, tmp_path
+):
+    number, seed = 2000, int(os.environ.get("OUTBOX_SEED") or random.randrange(10**6))
+    print(f"OUTBOX_SEED={seed}")
+    chance = random.Random(seed)
+    changes, titles = invent(chance, number)
+    kills = sorted(chance.sample(range(number // 10, number * 3 // 2), 6))
+    port = urlsplit(double.base_url).port
+    _, page = call(port, "GET", "/api/events", double.token)
+    colleague = Colleague(port, double.member.token, random.Random(seed))
+    colleague.start()
+    with (
+        closing(CuttingProxy(port, chance)) as proxy,
+        app(tmp_path, proxy.port, double.token) as person,
+    ):
+        while person.stored < number:
+            acknowledged = person.stored
+            person.put(changes[acknowledged])
+            colleague.ids.append(changes[acknowledged][1]["id"])
+            if person.stored % 50 == 0:
+                double.fault(chance.choice(FAULTS), seconds=0, path=BATCH)
+            if kills and person.lines > kills[0]:
+                kills.pop(0)
+                person.kill()
+                person.start()
+                assert person.stored > acknowledged
+        while kills:
+            person.read()
+            if person.lines > kills[0]:
+                kills.pop(0)
+                person.kill()
+                person.start()
+        person.finish()
+        told = person.told
+    colleague.enough.set()
+    colleague.join()
+    owner, history = call(port, "GET", "/api/me", double.token)[1]["user"]["id"], defaultdict(list)
+    for event in events(double, port, page["nextCursor"]):
+        history[event["data"]["id"]].append(event)
+    done = {
+        id: [
+            None if event["type"] == "task.deleted" else event["data"]["title"]
+            for event in happened
+            if event["actorId"] == owner
+        ]
+        for id, happened in history.items()
+    }
+    assert done == {id: given for id, given in titles.items() if given}
+    for id, happened in history.items():
+        status, task = call(port, "GET", f"/api/tasks/{id}", double.token)
+        if titles[id][-1] is None:
+            assert status == 404
+            continue
+        assert [event["data"]["version"] for event in happened] == [*range(1, len(happened) + 1)]
+        assert (task["title"], task["version"]) == (titles[id][-1], len(happened))
+        assert task["description"] == colleague.described.get(id)
+    # The app is told of each change that is refused, and of no other problem.
+    refused = {line["id"] for line in told if line["problem"]}
+    assert refused == {id for id, given in titles.items() if not given}
+    conflicts = sum(event["actorId"] != owner for each in history.values() for event in each)
+    print(f"{proxy.cuts} connections cut, {conflicts} changes by the colleague")
+    assert proxy.cuts > number // 100
+
+
+STORE = """
+import { Outbox } from "./outbox.mjs";
+const { URL: url, TOKEN: token } = process.env;
+const outbox = new Outbox("outbox.jsonl", { url, token, pause: 3600 });
+"""
+SEND = "await outbox.send((kind, item, now, problem) => console.log(kind, problem));"
+
+
+def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens_too(
+    double, tmp_path
+):
+    made, changed, gone = map(new_id, (1, 2, 3))
+    for id in (changed, gone):
+        double.load({"type": "task", "id": id, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    _, page = call(port, "GET", "/api/events", double.token)
+    variables = {**os.environ, "URL": f"http://127.0.0.1:{port}", "TOKEN": double.token}
+    shutil.copy(PROJECT / "docs/examples/outbox.mjs", tmp_path)
+    (tmp_path / "first.mjs").write_text(
+        f"""{STORE}
+outbox.put("create", {{ id: "{made}", title: "Made" }});
+outbox.put("update", {{ id: "{changed}", version: 1, title: "Changed" }});
+outbox.put("delete", {{ id: "{gone}", version: 1 }});
+outbox.put("update", {{ id: "{made}", title: "Made and changed" }});
+{SEND}"""
+    )
+    (tmp_path / "later.mjs").write_text(STORE + SEND)
+    double.fault("drop-after-commit", path=BATCH)
+    first = subprocess.Popen(["node", "first.mjs"], cwd=tmp_path, env=variables)
+    try:
+        wait_until(lambda: [sent for sent in double.requests if sent.path == BATCH], first)
+    finally:
+        first.kill()
+        first.wait(60)
+    # The key of the batch is gone.
+    double.set_clock(double.now + timedelta(hours=25))
+    told = subprocess.run(
+        ["node", "later.mjs"], cwd=tmp_path, env=variables, check=True, stdout=subprocess.PIPE
+    ).stdout.decode()
+    assert told.splitlines() == ["create null", "update null", "delete null", "update null"]
+    happened = [
+        (event["type"], event["data"]["title"], event["data"]["version"])
+        for event in events(double, port, page["nextCursor"])
+    ]
+    assert happened == [
+        ("task.created", "Made", 1),
+        ("task.updated", "Changed", 2),
+        ("task.deleted", "Old", 1),
+        ("task.updated", "Made and changed", 2),
+    ]
