@@ -231,7 +231,7 @@ class Colleague(threading.Thread):
         number = 0
         while not self.enough.wait(0.05):
             number += 1
-            id, description = self.random.choice(self.ids[-20:] or [new_id(0)]), f"d{number}"
+            id, description = self.random.choice(self.ids[-100:] or [new_id(0)]), f"d{number}"
             path, change = f"/api/tasks/{id}", {"description": description}
             status, _ = call(self.port, "PATCH", path, self.token, change)
             if status == 200:
