@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from http import HTTPStatus
 from inspect import getdoc
 from pathlib import Path
@@ -54,6 +55,11 @@ def refer(kind: str, *names: str) -> JSON:
     return {name: {"$ref": f"#/components/{kind}/{name}"} for name in names}
 
 
+def chosen(names: Mapping[str, object]) -> list[str]:
+    """List the names with a true value."""
+    return [name for name, value in names.items() if value]
+
+
 def with_example(part: JSON, example: object) -> JSON:
     return part if example is None else {**part, "example": example}
 
@@ -76,7 +82,7 @@ class Endpoint:
     """One view under one path."""
 
     def __init__(self, rule: Rule, view: View, operation: Operation, shared: Shared) -> None:
-        self.view, self.operation = view, operation
+        self.view, self.operation, kind = view, operation, operation.kind
         self.schemas, self.examples, self.errors = shared
         self.path = re.sub(r"(\w+)/<(?:\w+:)?\w+>", name_parameter, rule.rule)
         self.gated = not is_public(rule)
@@ -84,21 +90,18 @@ class Endpoint:
         self.name = camel_case(view.__name__)
         # The headers that every response to a counted request has.
         self.common_headers = (*(LIMITS if self.gated else ()), "X-Request-Id")
-        self.headers = self.request_headers()
-
-    def request_headers(self) -> list[str]:
-        """List the request headers that change the effect of the operation."""
-        operation = self.operation
-        headers = []
-        if self.gated and not operation.by_login_key and not operation.ignores_workspace_header:
-            headers.append("Workspace-Id")
-        if operation.idempotent:
-            headers.append("Idempotency-Key")
-        if self.method != "POST" and operation.kind in ("versioned", "live"):
-            headers.append("If-Match")
-            if self.method != "GET" or operation.kind == "versioned":
-                headers.append("If-None-Match")
-        return headers
+        unread = operation.by_login_key or operation.ignores_workspace_header
+        self.locks = self.method != "POST" and kind in ("versioned", "live")
+        self.has_304 = self.method == "GET" and kind == "versioned"
+        # The request headers that change the effect of the operation.
+        self.headers = chosen(
+            {
+                "Workspace-Id": self.gated and not unread,
+                "Idempotency-Key": operation.idempotent,
+                "If-Match": self.locks,
+                "If-None-Match": self.has_304 or (self.locks and self.method != "GET"),
+            }
+        )
 
     def document(self) -> JSON:
         operation, arguments = self.operation, self.operation.arguments
@@ -111,7 +114,7 @@ class Endpoint:
             "tags": [tag(self.view)["name"]],
         }
         schemes = {"session": operation.session_only, "loginKey": operation.by_login_key}
-        security: list[JSON] = [{scheme: []} for scheme, alone in schemes.items() if alone]
+        security: list[JSON] = [{scheme: []} for scheme in chosen(schemes)]
         if security or not self.gated:
             document["security"] = security
         if parameters := self.parameters():
@@ -124,7 +127,7 @@ class Endpoint:
             str(operation.status): self.success(),
             **{str(status): self.failure(status) for status in self.error_statuses()},
         }
-        if self.method == "GET" and "If-None-Match" in self.headers:
+        if self.has_304:
             headers = refer("headers", *self.common_headers, "ETag")
             not_modified = {"description": "You have the current version", "headers": headers}
             document["responses"]["304"] = not_modified
@@ -145,16 +148,17 @@ class Endpoint:
         ]
 
     def success(self) -> JSON:
-        status, kind, schema = self.operation.status, self.operation.kind, self.operation.response
-        names = [
-            *self.common_headers,
-            *(["Location"] if status == 201 else []),
-            *(["Link"] if kind == "page" else []),
-            *(["ETag"] if kind in ("versioned", "live") and schema else []),
-            *(["Idempotent-Replayed"] if self.operation.idempotent else []),
-            *(["Dry-Run"] if self.operation.query is DRY_RUN else []),
-        ]
-        response: JSON = {"description": SUCCESS[status], "headers": refer("headers", *names)}
+        operation = self.operation
+        status, kind, schema = operation.status, operation.kind, operation.response
+        others = {
+            "Location": status == 201,
+            "Link": kind == "page",
+            "ETag": kind in ("versioned", "live") and schema,
+            "Idempotent-Replayed": operation.idempotent,
+            "Dry-Run": operation.query is DRY_RUN,
+        }
+        headers = refer("headers", *self.common_headers, *chosen(others))
+        response: JSON = {"description": SUCCESS[status], "headers": headers}
         if status != 204:
             example = with_defaults(self.examples["responses"].get(self.name), schema)
             content = with_example({"schema": self.body()}, example)
@@ -181,14 +185,14 @@ class Endpoint:
             statuses.add(415)
         if self.operation.idempotent:
             statuses.add(422)
-        if "If-Match" in self.headers:
+        if self.locks:
             statuses.add(412)
         return sorted(statuses)
 
     def failure(self, status: int) -> JSON:
         """Refer to the response of an error; a public operation's response has no rate limits."""
         (name,) = (name for name, error in self.errors.items() if error["status"] == status)
-        if status == HTTPStatus.PRECONDITION_FAILED and "If-Match" not in self.headers:
+        if status == HTTPStatus.PRECONDITION_FAILED and not self.locks:
             # A batch names versions in its body, so there is no single version for a header.
             return error_response({**self.errors[name], "headers": {}}, self.examples, limited=True)
         if self.gated:

@@ -61,24 +61,18 @@ def init_app(app: Flask) -> None:
     page = get_swaggerui_blueprint("/docs", "/openapi.json", PAGE)
     app.register_blueprint(page)
 
+    @app.after_request
     def finish_page(response: Response) -> Response:
-        return add_policy(add_head(response)) if request.blueprint == page.name else response
-
-    app.after_request(finish_page)
+        return finish(response) if request.blueprint == page.name else response
 
 
-def add_head(response: Response) -> Response:
-    """Add what the page needs in its head for small windows."""
+def finish(response: Response) -> Response:
+    """Add the Content-Security-Policy, and what the page needs in its head for small windows."""
+    hashes = ""
+    # A response with direct_passthrough is a file of the package, which contains no page.
     if not response.direct_passthrough:
         response.set_data(response.get_data().replace(b"</head>", HEAD + b"</head>"))
-    return response
-
-
-def add_policy(response: Response) -> Response:
-    """Add the Content-Security-Policy, with the hash of each script within the page."""
-    # A response with direct_passthrough is a file of the package, which contains no page.
-    scripts = [] if response.direct_passthrough else INLINE_SCRIPT.findall(response.get_data())
-    digests = (b64encode(sha256(script).digest()).decode() for script in scripts)
-    hashes = "".join(f" 'sha256-{digest}'" for digest in digests)
+        for script in INLINE_SCRIPT.findall(response.get_data()):
+            hashes += f" 'sha256-{b64encode(sha256(script).digest()).decode()}'"
     response.headers["Content-Security-Policy"] = POLICY.format(hashes=hashes)
     return response

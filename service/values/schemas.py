@@ -39,14 +39,17 @@ class StrictSchema(Schema):
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         field_obj.data_key = field_obj.data_key or camel_case(field_name)
 
+    @cached_property
+    def read_only(self) -> set[str | None]:
+        return {field.data_key for field in self.fields.values() if field.dump_only}
+
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
         """Add a hint to the message for each unknown name: the nearest known name, or all names."""
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
-        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
         for name, messages in list(error.messages.items())[:MAX_HINTS]:
-            if name in read_only:
+            if name in self.read_only:
                 error.messages[name] = [Field.default_error_messages["read_only"]]
             elif messages == [self.error_messages["unknown"]]:
                 near = get_close_matches(str(name)[:MAX_ECHO], names, cutoff=NEAR)
@@ -76,10 +79,7 @@ class Resource(StrictSchema):
         fields). POST rejects read-only members, because the client cannot have read an object that
         does not exist yet.
         """
-        if not self.partial:
-            return members
-        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
-        ignored = read_only | RESERVED
+        ignored = self.read_only | RESERVED if self.partial else ()
         return {name: value for name, value in members.items() if name not in ignored}
 
 
