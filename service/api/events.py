@@ -18,10 +18,6 @@ AFTER = (
     "The nextCursor of an earlier response; opaque. If events after it may be missing, the response"
     " is 410. Without a cursor, the page is empty and its nextCursor marks the present"
 )
-MORE = (
-    "True if more events are ready: send the next request immediately. False if not: wait before"
-    " you send the next request"
-)
 
 # The schemas of the events; openapi/events.py describes them.
 EVENT = [{"$ref": f"#/components/schemas/{name}"} for name in ("WorkspaceEvent", "OtherEvent")]
@@ -38,7 +34,10 @@ class EventPage(schemas.Resource):
         },
     )
     next_cursor = Text(MAX_REFERENCE, NEXT)
-    has_more = Boolean(MORE)
+    has_more = Boolean(
+        "True if more events are ready: send the next request immediately. False if not: wait"
+        " before you send the next request"
+    )
 
 
 class EventFilter(schemas.Query):

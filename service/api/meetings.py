@@ -8,7 +8,27 @@ from service import webhooks
 from service.api.filters import filters_of
 from service.context import db
 from service.database.statements import to_json
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_TEXT,
+    MAX_TITLE,
+    METADATA,
+    UPDATED_BY,
+    VERSION,
+    Boolean,
+    Bound,
+    Cursor,
+    Email,
+    Id,
+    Limit,
+    Metadata,
+    NewId,
+    OneOf,
+    ReadOnlyInteger,
+    StringList,
+    Text,
+    Timestamp,
+)
 from service.web.errors import invalid_field
 from service.web.operation import operation
 from service.web.responses import (
@@ -26,8 +46,6 @@ from service.web.safe_writes import expected_versions
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
-UPCOMING = "True: only meetings that start in the future, soonest first"
-ONLY_WORKSPACE = "Only meetings of this workspace; by default meetings of all your workspaces"
 DAY = "; a day, like 2026-11-20, means its beginning in the active workspace's timezone"
 FROM = f"Only meetings that start at this time or later{DAY}"
 TO = f"Only meetings that start before this time{DAY}"
@@ -41,37 +59,33 @@ class Meeting(schemas.Resource):
 
     optional: tuple[str, ...] = ("updated_by", "metadata")
 
-    id = types.NewId("The id of the meeting", load_default=None, allow_none=False)
-    workspace_id = types.Id("The workspace of the meeting", dump_only=True)
-    title = types.Text(
-        types.MAX_TITLE, "What the meeting is about", min=1, trim=True, required=True
-    )
-    start_time = types.Timestamp("When the meeting starts", required=True)
-    end_time = types.Timestamp("When the meeting ends; must be after startTime", required=True)
-    platform = types.OneOf(
+    id = NewId("The id of the meeting", load_default=None, allow_none=False)
+    workspace_id = Id("The workspace of the meeting", dump_only=True)
+    title = Text(MAX_TITLE, "What the meeting is about", min=1, trim=True, required=True)
+    start_time = Timestamp("When the meeting starts", required=True)
+    end_time = Timestamp("When the meeting ends; must be after startTime", required=True)
+    platform = OneOf(
         *PLATFORMS,
         schema_name="Platform",
         load_default=None,
         description="Where the meeting takes place",
     )
-    attendees = types.StringList(
-        types.Email(),
+    attendees = StringList(
+        Email(),
         200,
         "The e-mail addresses of the people invited",
         unique=True,
         load_default=list,
     )
-    agenda = types.Text(types.MAX_TEXT, "Topics to discuss", load_default=None)
-    notes = types.Text(types.MAX_TEXT, "Notes on the meeting", load_default=None)
-    status = types.OneOf(
-        *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
-    )
-    created_by = types.Id("The user who created the meeting", dump_only=True)
-    created_at = types.Timestamp("When the meeting was created", dump_only=True)
-    updated_at = types.Timestamp("When the meeting was last changed", dump_only=True)
-    version = types.ReadOnlyInteger(types.VERSION, min=1)
-    updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
-    metadata = types.Metadata(types.METADATA)
+    agenda = Text(MAX_TEXT, "Topics to discuss", load_default=None)
+    notes = Text(MAX_TEXT, "Notes on the meeting", load_default=None)
+    status = OneOf(*STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION)
+    created_by = Id("The user who created the meeting", dump_only=True)
+    created_at = Timestamp("When the meeting was created", dump_only=True)
+    updated_at = Timestamp("When the meeting was last changed", dump_only=True)
+    version = ReadOnlyInteger(VERSION, min=1)
+    updated_by = Id(UPDATED_BY, dump_only=True, allow_none=True)
+    metadata = Metadata(METADATA)
 
 
 class MeetingDetails(Meeting):
@@ -79,21 +93,27 @@ class MeetingDetails(Meeting):
 
     optional = (*Meeting.optional, "summary", "action_items", "decisions")
 
-    status = types.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
-    summary = types.Text(types.MAX_TEXT, "The outcome of a completed meeting", allow_none=True)
-    action_items = types.StringList(
-        types.Text(2000, min=1), 200, "What to do after a completed meeting"
-    )
-    decisions = types.StringList(types.Text(2000, min=1), 200, "What a completed meeting decided")
+    status = OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
+    summary = Text(MAX_TEXT, "The outcome of a completed meeting", allow_none=True)
+    action_items = StringList(Text(2000, min=1), 200, "What to do after a completed meeting")
+    decisions = StringList(Text(2000, min=1), 200, "What a completed meeting decided")
 
 
 class MeetingFilter(schemas.PageQuery):
-    upcoming = types.Boolean(UPCOMING, query=True, load_default=False)
-    only_workspace_id = types.Id(ONLY_WORKSPACE, data_key="workspaceId", load_default=None)
-    starts_from = types.Bound(FROM, data_key="from", load_default=None)
-    starts_before = types.Bound(TO, data_key="to", load_default=None)
-    limit = types.Limit(20, 100)
-    cursor = types.Cursor(keyed=True)
+    upcoming = Boolean(
+        "True: only meetings that start in the future, soonest first",
+        query=True,
+        load_default=False,
+    )
+    only_workspace_id = Id(
+        "Only meetings of this workspace; by default meetings of all your workspaces",
+        data_key="workspaceId",
+        load_default=None,
+    )
+    starts_from = Bound(FROM, data_key="from", load_default=None)
+    starts_before = Bound(TO, data_key="to", load_default=None)
+    limit = Limit(20, 100)
+    cursor = Cursor(keyed=True)
 
 
 @meetings.get("/meetings")

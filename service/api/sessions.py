@@ -14,7 +14,6 @@ from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import reply_secret
 
-EXPIRES = f"When the session expires; by default in {SESSION_DAYS} days"
 NAME = (
     "The user's name at your identity provider. It replaces the stored name; null keeps the stored"
     " name"
@@ -26,7 +25,9 @@ sessions = Blueprint("sessions", __name__)
 class Session(schemas.Resource):
     email = StoredEmail("The user's e-mail address", load_only=True, required=True)
     name = PersonName(NAME, load_only=True, load_default=None)
-    expires_at = Timestamp(EXPIRES, load_default=None)
+    expires_at = Timestamp(
+        f"When the session expires; by default in {SESSION_DAYS} days", load_default=None
+    )
     user = Nested(User, "The user", dump_only=True)
     token = Text(
         MAX_NAME,

@@ -14,7 +14,28 @@ from service import webhooks
 from service.api.filters import filters_of
 from service.context import db
 from service.database.statements import to_json
-from service.values import Values, schemas, types
+from service.values import Values, schemas
+from service.values.types import (
+    MAX_REFERENCE,
+    MAX_TEXT,
+    MAX_TITLE,
+    METADATA,
+    UPDATED_BY,
+    VERSION,
+    Bound,
+    Cursor,
+    Day,
+    DayOrTimestamp,
+    Id,
+    Metadata,
+    NewId,
+    OneOf,
+    ReadOnlyInteger,
+    SomeOf,
+    Text,
+    Timestamp,
+    Words,
+)
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import (
@@ -32,23 +53,11 @@ from service.web.safe_writes import expected_versions
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
-ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
-PARENT_FILTER = "The id of a task, for its subtasks; or `none`, for tasks that are not subtasks"
 PROJECT = "An id of your choice, for a project that you keep elsewhere"
 PARENT = "The task of which this is a subtask, or null; a subtask cannot have subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
 SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
-SORT = (
-    "`dueDate`: due soonest first, tasks without a due date last. `completedAt`: latest completion"
-    " first, tasks that are not completed last. By default, newest first"
-)
-DUE_DAY = "The day, if dueDate was set to a day; a new timezone of the workspace does not change it"
 COMPLETED = "When the status became done; null if the status is not done"
-COMPLETED_BY = (
-    "The user who set the status to done; null if the status is not done, or if this user is not"
-    " known. Events and repeated responses from before release 1.2.0 lack it"
-)
-COMPLETED_BY_FILTER = "Only tasks completed by this user; an id, or `me` (yourself)"
 
 tasks = Blueprint("tasks", __name__)
 
@@ -58,67 +67,89 @@ class Task(schemas.Resource):
 
     optional = ("updated_by", "completed_by", "metadata")
 
-    id = types.NewId("The id of the task", load_default=None, allow_none=False)
-    workspace_id = types.Id("The workspace of the task", dump_only=True)
-    title = types.Text(types.MAX_TITLE, "What to do", min=1, trim=True, required=True)
-    description = types.Text(types.MAX_TEXT, "More about the task", load_default=None)
-    status = types.OneOf(
+    id = NewId("The id of the task", load_default=None, allow_none=False)
+    workspace_id = Id("The workspace of the task", dump_only=True)
+    title = Text(MAX_TITLE, "What to do", min=1, trim=True, required=True)
+    description = Text(MAX_TEXT, "More about the task", load_default=None)
+    status = OneOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default="todo",
         description="The progress of the task; any status can follow any other",
     )
-    priority = types.OneOf(
+    priority = OneOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = types.DayOrTimestamp("When the task is due", load_default=None)
-    due_day = types.Day(DUE_DAY, dump_only=True, allow_none=True)
-    assignee_id = types.Id("The id of a member of the workspace", load_default=None)
-    project_id = types.Text(types.MAX_REFERENCE, PROJECT, min=1, load_default=None)
-    parent_id = types.Id(PARENT, load_default=None)
-    created_by = types.Id("The user who created the task", dump_only=True)
-    created_at = types.Timestamp("When the task was created", dump_only=True)
-    updated_at = types.Timestamp("When the task was last changed", dump_only=True)
-    completed_at = types.Timestamp(COMPLETED, dump_only=True, allow_none=True)
-    version = types.ReadOnlyInteger(types.VERSION, min=1)
-    updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)
-    completed_by = types.Id(COMPLETED_BY, dump_only=True, allow_none=True)
-    metadata = types.Metadata(types.METADATA)
+    due_date = DayOrTimestamp("When the task is due", load_default=None)
+    due_day = Day(
+        "The day, if dueDate was set to a day; a new timezone of the workspace does not change it",
+        dump_only=True,
+        allow_none=True,
+    )
+    assignee_id = Id("The id of a member of the workspace", load_default=None)
+    project_id = Text(MAX_REFERENCE, PROJECT, min=1, load_default=None)
+    parent_id = Id(PARENT, load_default=None)
+    created_by = Id("The user who created the task", dump_only=True)
+    created_at = Timestamp("When the task was created", dump_only=True)
+    updated_at = Timestamp("When the task was last changed", dump_only=True)
+    completed_at = Timestamp(COMPLETED, dump_only=True, allow_none=True)
+    version = ReadOnlyInteger(VERSION, min=1)
+    updated_by = Id(UPDATED_BY, dump_only=True, allow_none=True)
+    completed_by = Id(
+        "The user who set the status to done; null if the status is not done, or if this user is"
+        " not known. Events and repeated responses from before release 1.2.0 lack it",
+        dump_only=True,
+        allow_none=True,
+    )
+    metadata = Metadata(METADATA)
 
 
 class TaskFilter(schemas.PageQuery):
-    status = types.SomeOf(
+    status = SomeOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default=None,
         description="Only tasks with one of these statuses",
     )
-    priority = types.SomeOf(
+    priority = SomeOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default=None,
         description="Only tasks with one of these priorities",
     )
-    assignee = types.Id(ASSIGNEE_FILTER, words=("me", "none"), load_default=None)
-    project_id = types.Text(
-        types.MAX_REFERENCE, "Only tasks of this project", min=1, load_default=None
+    assignee = Id(
+        "The id of a member, `me` (yourself) or `none` (unassigned)",
+        words=("me", "none"),
+        load_default=None,
     )
-    parent_id = types.Id(PARENT_FILTER, words=("none",), load_default=None)
-    due_after = types.Bound(f"Only tasks due at this time or later{DAY}", load_default=None)
-    due_before = types.Bound(f"Only tasks due before this time{DAY}", load_default=None)
-    completed_after = types.Bound(
-        f"Only tasks completed at this time or later{DAY}", load_default=None
+    project_id = Text(MAX_REFERENCE, "Only tasks of this project", min=1, load_default=None)
+    parent_id = Id(
+        "The id of a task, for its subtasks; or `none`, for tasks that are not subtasks",
+        words=("none",),
+        load_default=None,
     )
-    completed_before = types.Bound(f"Only tasks completed before this time{DAY}", load_default=None)
-    completed_by = types.Id(COMPLETED_BY_FILTER, words=("me",), load_default=None)
-    q = types.Words(SEARCH, load_default=None)
-    sort = types.OneOf(
-        "dueDate", "completedAt", schema_name="TaskOrder", load_default=None, description=SORT
+    due_after = Bound(f"Only tasks due at this time or later{DAY}", load_default=None)
+    due_before = Bound(f"Only tasks due before this time{DAY}", load_default=None)
+    completed_after = Bound(f"Only tasks completed at this time or later{DAY}", load_default=None)
+    completed_before = Bound(f"Only tasks completed before this time{DAY}", load_default=None)
+    completed_by = Id(
+        "Only tasks completed by this user; an id, or `me` (yourself)",
+        words=("me",),
+        load_default=None,
     )
-    cursor = types.Cursor(keyed=None)
+    q = Words(SEARCH, load_default=None)
+    sort = OneOf(
+        "dueDate",
+        "completedAt",
+        schema_name="TaskOrder",
+        load_default=None,
+        description="`dueDate`: due soonest first, tasks without a due date last. `completedAt`:"
+        " latest completion first, tasks that are not completed last. By default, newest first",
+    )
+    cursor = Cursor(keyed=None)
 
     @post_load
     def split_cursor(self, values: Values, **options: object) -> Values:
@@ -126,7 +157,7 @@ class TaskFilter(schemas.PageQuery):
         # A cursor has a sort key if and only if the list has a sort.
         has_key = values["after"] is not None
         if values["after_id"] and has_key != bool(values["sort"]):
-            raise ValidationError(types.Cursor.default_error_messages["cursor"], "cursor")
+            raise ValidationError(Cursor.default_error_messages["cursor"], "cursor")
         return values
 
 
@@ -141,7 +172,7 @@ def set_due_days(tasks: list[Values]) -> None:
     The day ends in the timezone of the workspace. This is a separate statement, which runs only if
     there is a day: inside tasks/create and tasks/update it would make every write 2 % slower.
     """
-    dated = [task for task in tasks if types.Day.matches(task.get("due_date"))]
+    dated = [task for task in tasks if Day.matches(task.get("due_date"))]
     if dated:
         days = {task["due_date"] for task in dated}
         moments = dict(db.rows(DueMoment, "tasks/due_moments", days=[*days]))

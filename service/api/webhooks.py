@@ -47,18 +47,6 @@ BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
 STATES = "enabled", "failing", "disabled"
 
-ALL_EVENTS = "The types of events that the webhook gets; null means all, including future types"
-NEXT_ATTEMPT = (
-    "When the next delivery is due; null if no delivery is waiting, or if the webhook is disabled"
-)
-GAP_SINCE = (
-    "When the webhook was last disabled, or null. Events from then until it was enabled again are"
-    " not delivered"
-)
-WEBHOOK_VERSION = (
-    "Increases when url or events change, and when the webhook is enabled or disabled. To avoid"
-    " overwriting a newer version, send this version in If-Match"
-)
 SHOWN_ONCE = "The key that signs the events, shown once; null if you repeat an Idempotency-Key"
 
 webhooks = Blueprint("webhooks", __name__)
@@ -67,7 +55,14 @@ webhooks = Blueprint("webhooks", __name__)
 class Webhook(schemas.Resource):
     id = Id("The id of the webhook", dump_only=True)
     url = URL("Where the service posts the events", required=True)
-    events = StringList(OneOf(*EVENT_TYPES), 100, ALL_EVENTS, min=1, unique=True, load_default=None)
+    events = StringList(
+        OneOf(*EVENT_TYPES),
+        100,
+        "The types of events that the webhook gets; null means all, including future types",
+        min=1,
+        unique=True,
+        load_default=None,
+    )
     state = OneOf(
         *STATES,
         dump_only=True,
@@ -79,11 +74,25 @@ class Webhook(schemas.Resource):
     failing_since = Timestamp(
         "When the webhook began to fail, or null", dump_only=True, allow_none=True
     )
-    gap_since = Timestamp(GAP_SINCE, dump_only=True, allow_none=True)
+    gap_since = Timestamp(
+        "When the webhook was last disabled, or null. Events from then until it was enabled again"
+        " are not delivered",
+        dump_only=True,
+        allow_none=True,
+    )
     waiting = ReadOnlyInteger("The number of waiting deliveries")
-    next_attempt_at = Timestamp(NEXT_ATTEMPT, dump_only=True, allow_none=True)
+    next_attempt_at = Timestamp(
+        "When the next delivery is due; null if no delivery is waiting, or if the webhook is"
+        " disabled",
+        dump_only=True,
+        allow_none=True,
+    )
     created_at = Timestamp("When the webhook was created", dump_only=True)
-    version = ReadOnlyInteger(WEBHOOK_VERSION, min=1)
+    version = ReadOnlyInteger(
+        "Increases when url or events change, and when the webhook is enabled or disabled. To avoid"
+        " overwriting a newer version, send this version in If-Match",
+        min=1,
+    )
 
 
 class WebhookDetails(Webhook):

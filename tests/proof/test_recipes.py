@@ -24,7 +24,7 @@ TESTS = """
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 PYTEST += [f"tests/{name}.py" for name in TESTS.split()]
 
-PLATFORM = """    platform = types.OneOf(
+PLATFORM = """    platform = OneOf(
         *PLATFORMS, schema_name="Platform", load_default=None, description="Where they take place"
     )
 """
@@ -34,7 +34,7 @@ CONDITION = (
 
 
 def add_a_filter(folder):
-    limit = "    limit = types.Limit(20, 100)\n"
+    limit = "    limit = Limit(20, 100)\n"
     change(folder / "service/api/meetings.py", limit, PLATFORM + limit)
     last = "'starts_before', workspace_id), 'infinity'\n           )\n"
     change(folder / "sql/functions/meetings.sql", last, last + CONDITION)

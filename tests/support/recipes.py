@@ -39,10 +39,8 @@ def add_member(folder, resource, member, kind):
     return f'CREATE TYPE {new} {attributes},\n    "{member}" {kind}\n);\n'
 
 
-LAST = "    updated_by = types.Id(types.UPDATED_BY, dump_only=True, allow_none=True)\n"
-LOCATION = (
-    '    location = types.Text(500, "Where it takes place", allow_none=True, load_default=None)\n'
-)
+LAST = "    metadata = Metadata(METADATA)\n"
+LOCATION = '    location = Text(500, "Where it takes place", allow_none=True, load_default=None)\n'
 TOO_LONG = "location must have at most 500 characters"
 
 
