@@ -28,7 +28,8 @@ class DryRun(Query):
 
     dry_run = types.Boolean(
         query=True,
-        load_default=False,
+        # Not False, because generated clients send what the document calls the default.
+        load_default=None,
         description="True: the response is that of the request, with the header Dry-Run, but"
         " nothing changes. The service ignores Idempotency-Key, and counts the request",
     )

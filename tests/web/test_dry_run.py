@@ -8,6 +8,7 @@ import pytest
 from support.commands import UUID
 from support.derived import Values, body_of, by_name, references, session, stable, views_of
 from support.http import error_message, invalid_field, location, read_all
+from support.openapi_check import document
 from support.receivers import subscribe
 from support.rows import UNKNOWN, count, insert_token
 from support.world import COUNTED
@@ -85,6 +86,20 @@ def test_each_write_of_tokens_sessions_and_webhooks_refuses_a_dry_run(browser, c
         assert invalid_field(response, "dryRun") == refusal
         assert "Dry-Run" not in response.headers
     assert contents(connection) == before
+
+
+@pytest.mark.nodatabase
+def test_the_document_has_dry_run_for_these_writes_without_a_default_that_clients_would_send():
+    found = {}
+    for path, item in document()["paths"].items():
+        for method, operation in item.items():
+            for parameter in operation.get("parameters", ()):
+                if parameter.get("name") == "dryRun":
+                    found[method.upper(), path.partition("{")[0]] = parameter["schema"]
+                    success = next(iter(operation["responses"].values()))
+                    assert "Dry-Run" in success["headers"]
+    assert {*found} == {(view.method, view.rule.partition("<")[0]) for view in TRIED}
+    assert all(schema == {"type": "boolean"} for schema in found.values())
 
 
 def test_no_constraint_is_deferred_so_a_dry_run_meets_all_of_them(connection):
