@@ -1,5 +1,5 @@
--- The users of an exported workspace: its members, and the former members whom createdBy,
--- updatedBy or completedBy of its tasks and meetings names.
+-- The users of an exported workspace: its members, and the former members whom its tasks and
+-- meetings name.
 SELECT json_build_object(
            'id', person.id,
            'email', person.email,
@@ -11,22 +11,6 @@ SELECT json_build_object(
  WHERE person.id IN (
            SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s::uuid
             UNION ALL
-           SELECT task.created_by FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
-            UNION ALL
-           SELECT task.updated_by
-             FROM tasks AS task
-            WHERE task.workspace_id = %(id)s::uuid
-              AND task.updated_by_version = task.version
-            UNION ALL
-           SELECT task.completed_by FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
-            UNION ALL
-           SELECT meeting.created_by
-             FROM meetings AS meeting
-            WHERE meeting.workspace_id = %(id)s::uuid
-            UNION ALL
-           SELECT meeting.updated_by
-             FROM meetings AS meeting
-            WHERE meeting.workspace_id = %(id)s::uuid
-              AND meeting.updated_by_version = meeting.version
+           SELECT id FROM named_users(%(id)s::uuid) AS id
        )
  ORDER BY person.id;

@@ -264,3 +264,20 @@ BEGIN
     RETURN (SELECT last_row(sizes, sum(size), max_rows) FROM unnest(sizes) AS size);
 END
 $$;
+
+-- Return the range of the next 128 pages of a table that is pruned without an index, and the
+-- position of the range that follows, or NULL after the last one. The first position is ''.
+CREATE OR REPLACE FUNCTION next_pages(
+    pruned regclass, after text, OUT first tid, OUT beyond tid, OUT next text
+)
+LANGUAGE sql STABLE
+AS $$
+    SELECT format('(%s,0)', page)::tid,
+           format('(%s,0)', page + 128)::tid,
+           CASE
+               WHEN page + 128
+                    < pg_relation_size(pruned) / current_setting('block_size')::integer
+               THEN (page + 128)::text
+           END
+      FROM CAST(coalesce(nullif(after, ''), '0') AS bigint) AS page
+$$;

@@ -3,20 +3,20 @@
 -- them whole.
 -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without reading
 -- them, so it does not write the JSON of tasks whose texts alone are too long.
+WITH concerned AS MATERIALIZED (
+    SELECT task.*
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND (task.id = ANY (%(ids)s::uuid[])
+            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+)
 SELECT CASE
-           WHEN (
-                    SELECT coalesce(sum(text_bytes(task)), 0)
-                      FROM tasks AS task
-                     WHERE task.workspace_id = %(workspace_id)s::uuid
-                       AND (task.id = ANY (%(ids)s::uuid[])
-                            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
-                ) <= 4194304
+           WHEN (SELECT coalesce(sum(text_bytes(ROW(concerned.*)::tasks)), 0) FROM concerned)
+                <= 4194304
            THEN (
-                    SELECT coalesce(sum(octet_length(task_json(task)::text)), 0) <= 4194304
-                      FROM tasks AS task
-                     WHERE task.workspace_id = %(workspace_id)s::uuid
-                       AND (task.id = ANY (%(ids)s::uuid[])
-                            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+                    SELECT coalesce(sum(octet_length(task_json(ROW(concerned.*)::tasks)::text)), 0)
+                           <= 4194304
+                      FROM concerned
                 )
            ELSE false
        END AS fits;

@@ -1,41 +1,28 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each,
 -- subtasks first.
--- The statement first locks them all, in the order of their ids: the subtasks with lower ids, the
--- task, the subtasks with higher ids. Once it has locked the task, no other transaction can add a
--- subtask.
+-- The statement first locks them all, in the order of their ids. Once it has locked the task, no
+-- other transaction can add a subtask.
 -- It deletes nothing if the task has more than 10 000 subtasks, or if the events would contain more
 -- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an
 -- enabled webhook and without a reader of the feed, no events are written.
-WITH lower AS MATERIALIZED (
-    SELECT task.id, text_bytes(task) AS bytes
-      FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.parent_id = %(id)s::uuid
-       AND task.id < %(id)s::uuid
-     ORDER BY task.id
-       FOR UPDATE
-), target AS MATERIALIZED (
+WITH locked AS MATERIALIZED (
     SELECT task.id,
            task.version,
+           text_bytes(task) AS bytes,
            task.version <@ %(versions)s::int4multirange AS matched,
-           CASE WHEN NOT task.version <@ %(versions)s::int4multirange THEN task_json(task) END
-           AS current
+           CASE
+               WHEN task.id = %(id)s::uuid AND NOT task.version <@ %(versions)s::int4multirange
+               THEN task_json(task)
+           END AS current
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.id = %(id)s::uuid
-       AND (SELECT count(*) FROM lower) >= 0
-       FOR UPDATE
-), higher AS MATERIALIZED (
-    SELECT task.id, text_bytes(task) AS bytes
-      FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.parent_id = (SELECT id FROM target)
-       AND task.id > %(id)s::uuid
+       AND (task.id = %(id)s::uuid OR task.parent_id = %(id)s::uuid)
      ORDER BY task.id
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
     SELECT array_agg(id) AS ids, count(*) AS number, coalesce(sum(bytes), 0) AS bytes
-      FROM (SELECT * FROM lower UNION ALL SELECT * FROM higher) AS subtask
+      FROM locked
+     WHERE id <> %(id)s::uuid
 ), family AS MATERIALIZED (
     SELECT target.*,
            subtasks.ids || target.id AS ids,
@@ -52,8 +39,9 @@ WITH lower AS MATERIALIZED (
                 )
                 THEN subtasks.number <= 10000 AND subtasks.bytes <= 16777216
            END AS announceable
-      FROM target
+      FROM locked AS target
      CROSS JOIN subtasks
+     WHERE target.id = %(id)s::uuid
 ), deleted AS (
     DELETE FROM tasks AS task
      USING family

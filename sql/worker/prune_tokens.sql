@@ -2,13 +2,13 @@
 -- 128 pages of the table. Until then, token list still shows whose credential a log line names.
 -- The table has no index by these times, so that creating and revoking a token change no index.
 -- A token that another transaction is just revoking or deleting is left to the next round.
-WITH batch AS (
-    SELECT coalesce(nullif(%(after)s::text, ''), '0')::bigint AS first_page
+WITH batch AS MATERIALIZED (
+    SELECT * FROM next_pages('tokens', %(after)s::text)
 ), dead AS MATERIALIZED (
     SELECT token.id
       FROM tokens AS token
-     WHERE token.ctid >= (SELECT ('(' || first_page || ',0)')::tid FROM batch)
-       AND token.ctid < (SELECT ('(' || first_page + 128 || ',0)')::tid FROM batch)
+     WHERE token.ctid >= (SELECT first FROM batch)
+       AND token.ctid < (SELECT beyond FROM batch)
        AND least(token.expires_at, token.revoked_at) < now() - interval '90 days'
        FOR UPDATE SKIP LOCKED
 ), deleted AS (
@@ -18,9 +18,5 @@ WITH batch AS (
  RETURNING token.id
 )
 SELECT (SELECT count(*) FROM deleted) AS deleted,
-       CASE
-           WHEN first_page + 128
-                < pg_relation_size('tokens') / current_setting('block_size')::integer
-           THEN (first_page + 128)::text
-       END AS next
+       batch.next
   FROM batch;
