@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 from psycopg import errors
 from psycopg.adapt import AdaptersMap, Buffer, Loader
-from psycopg.rows import TupleRow, args_row
+from psycopg.rows import RowFactory, TupleRow, args_row, tuple_row
 from psycopg.types.json import JsonbDumper
 from psycopg.types.string import TextLoader
 
@@ -193,15 +193,11 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def run(self, name: str, /, **values: object) -> None:
         """Run ``sql/<name>.sql``, and ignore its rows."""
-        self._execute(psycopg.RawCursor(self), STATEMENTS[name], values)
+        self._execute(name, values)
 
     def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
         """Run ``sql/<name>.sql``, and return all its rows."""
-        if STATEMENTS[name].is_planned_for_values:
-            return self._rows_planned_for_values(kind, STATEMENTS[name], values)
-        cursor = psycopg.RawCursor(self, row_factory=args_row(kind))
-        self._execute(cursor, STATEMENTS[name], values)
-        return cursor.fetchall()
+        return self._execute(name, values, args_row(kind)).fetchall()
 
     def row_or_none(self, kind: type[Row], name: str, /, **values: object) -> Row | None:
         """Run ``sql/<name>.sql``; return its only row, or None. A second row is a ValueError."""
@@ -229,43 +225,39 @@ class Connection(psycopg.Connection[TupleRow]):
             ended = monotonic()
         self.seconds += monotonic() - ended
 
-    def _rows_planned_for_values(
-        self, kind: type[Row], statement: Statement, values: dict[str, object]
-    ) -> list[Row]:
-        """Let psycopg interpolate (and escape) the values into the text.
-
-        PostgreSQL then plans the statement for these values. Planning takes time, but pays off for
-        statements with many optional filters, for which a generic plan would be slow.
-        """
-        cursor = psycopg.ClientCursor(self, row_factory=args_row(kind))
-        values = {**self.parameters, **values}
-        began = monotonic()
-        try:
-            cursor.execute(statement.source, values)
-        except STALE:
-            cursor.execute(statement.source, values)
-        finally:
-            self.seconds += monotonic() - began
-        return cursor.fetchall()
-
     def _execute(
-        self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
-    ) -> None:
-        # Ignore values that the statement does not name: several statements get all filters, even
-        # if they use only some of them.
-        values = {**self.parameters, **values}
-        parameters = [values[name] for name in statement.parameters]
+        self, name: str, values: dict[str, object], row_factory: RowFactory[Any] = tuple_row
+    ) -> psycopg.Cursor[Any]:
+        """Run a statement with its own values and those that every statement may use.
+
+        Values that the statement does not name are ignored: several statements get all filters,
+        even if they use only some of them.
+
+        psycopg interpolates (and escapes) the values of a statement that PostgreSQL plans for its
+        values. Planning takes time, but pays off for statements with many optional filters, for
+        which a generic plan would be slow.
+        """
+        statement, values = STATEMENTS[name], {**self.parameters, **values}
+        cursor: psycopg.Cursor[Any]
+        if statement.is_planned_for_values:
+            cursor = psycopg.ClientCursor(self, row_factory=row_factory)
+            query: tuple[bytes, Any] = statement.source, values
+        else:
+            cursor = psycopg.RawCursor(self, row_factory=row_factory)
+            query = statement.text, [values[name] for name in statement.parameters]
         began = monotonic()
         try:
-            cursor.execute(statement.text, parameters)
+            cursor.execute(*query)
         except STALE:
-            if self.prepare_threshold is None:
-                raise
             # Inside a transaction, this fails as well, because the error has aborted it.
-            self.execute(STATEMENTS["connection/deallocate"].source)
-            cursor.execute(statement.text, parameters, prepare=False)
+            if not statement.is_planned_for_values:
+                if self.prepare_threshold is None:
+                    raise
+                self.execute(STATEMENTS["connection/deallocate"].source)
+            cursor.execute(*query, prepare=False)
         except errors.ReadOnlySqlTransaction:
             self.is_read_only = True
             raise
         finally:
             self.seconds += monotonic() - began
+        return cursor

@@ -27,7 +27,7 @@ WITH assignee AS MATERIALIZED (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
-       AND (SELECT count(*) FROM assignee) + (SELECT count(*) FROM parent) >= 0
+       AND (SELECT count(*) FROM (SELECT FROM assignee UNION ALL SELECT FROM parent) AS first) >= 0
        FOR NO KEY UPDATE
 ), stored AS MATERIALIZED (
     SELECT before,
