@@ -345,7 +345,9 @@ def _when_unlocked(
             if watch.sees_only_runs:
                 end = monotonic() + PATIENCE
             if monotonic() > end:
-                raise click.ClickException(watch.gave_up()) from None
+                raise click.ClickException(
+                    f"gave up after {PATIENCE} s: the migration waits for {watch.seen}"
+                ) from None
             sleep(PAUSE)
 
 
@@ -387,9 +389,6 @@ class Watch:
         self.sees_only_runs = False
         self._pids: set[int] = set()
         self._said_at = 0.0
-
-    def gave_up(self) -> str:
-        return f"gave up after {PATIENCE} s: the migration waits for {self.seen}"
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:

@@ -87,16 +87,15 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     next attempt, end of the pause after failures, last attempt, status or error of that attempt.
     """
     workspace_id = find_workspace(slug).id
-    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR)
-    echo_rows([line_of(row, as_json=as_json) for row in rows], as_json=as_json)
-
-
-def line_of(row: ListedWebhook, *, as_json: bool) -> WebhookLine:
-    shown = json.loads(row.body)
-    if shown["events"] is None and not as_json:
-        shown["events"] = ["all"]
-    names = WebhookLine._fields[: -len(row[1:])]
-    return WebhookLine._make([*(shown[camel_case(name)] for name in names), *row[1:]])
+    lines = []
+    for row in query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR):
+        shown = json.loads(row.body)
+        if shown["events"] is None and not as_json:
+            shown["events"] = ["all"]
+        names = WebhookLine._fields[: -len(row[1:])]
+        shared = [shown[camel_case(name)] for name in names]
+        lines.append(WebhookLine._make([*shared, *row[1:]]))
+    echo_rows(lines, as_json=as_json)
 
 
 def find_webhook(id: str) -> FoundWebhook:

@@ -5,7 +5,6 @@ import psycopg
 
 from service.commands.base import connect, current_settings, describe
 from service.commands.status import (
-    counters,
     database,
     output,
     processes,
@@ -80,7 +79,7 @@ def read_status(reader: Reader) -> Section:
         replication.read_servers(reader.settings),
         replication.read_standbys(reader),
         replication.read_archive(reader),
-        counters.read_counters(reader),
+        processes.read_counters(reader),
         schema.read_rights(reader),
     ]
     last = [

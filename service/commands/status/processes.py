@@ -1,17 +1,28 @@
-"""Sections of ``status``: web processes and workers, and sessions that wait."""
+"""Sections of ``status``: web processes and workers, their counters, and sessions that wait."""
 
 from typing import NamedTuple
 
 from service.commands.status.section import SILENT, Process, Reader, Section
+from service.database.remedies import CORRUPTED
 from service.process import own_host
 from service.version import build, numbers_of
 
+# A process that met corruption within this many seconds is a problem.
+HOUR = 3600
 # A session that waits longer than this many seconds for a standby is a problem.
 STANDBY = 5
 SILENT_REMEDY = (
     "its log says why; end a frozen process with kill -9, and systemd starts another one; if its"
     " host is gone, this line disappears an hour after the last sign of life"
 )
+
+
+class Count(NamedTuple):
+    # The name and the labels, as Prometheus writes them.
+    series: str
+    value: float
+    # Seconds since the counter last grew.
+    seconds: float
 
 
 class Wait(NamedTuple):
@@ -73,6 +84,23 @@ def silence_in_words(process: Process) -> str:
         f"the {process.program} process {process.process} has given no sign of life for"
         f" {process.silent_seconds:.0f} s"
     )
+
+
+def read_counters(reader: Reader) -> Section:
+    section = Section({})
+    corrupted = 0
+    for series, value, seconds in reader.rows(Count, "status/counters"):
+        section.metrics[series] = value
+        if series.startswith("corruption_total") and seconds < HOUR:
+            corrupted += 1
+            sqlstate = series.split('"')[1]
+            section.problem(
+                f"an index or a table is corrupted ({sqlstate}, last met {seconds / 60:.0f} min"
+                " ago; the log has the error)",
+                CORRUPTED,
+            )
+    section.metrics["database_corrupted"] = corrupted
+    return section
 
 
 def read_waits(reader: Reader) -> Section:
