@@ -363,6 +363,7 @@ def test_the_double_obeys_its_options_and_settings_and_ignores_variables_of_the_
     assert " 201 POST /api/tasks " in log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the addresses 127.0.0.2 ...")
 def test_as_in_a_container_the_double_listens_on_all_addresses_and_variables_fix_its_secrets(
     database_url,
@@ -402,6 +403,7 @@ def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
         assert add_task(line, title="A").status == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -73,6 +73,7 @@ def test_a_worker_deletes_tokens_and_sessions_90_days_after_they_expired_or_were
     assert before - after == {ids[name] for name in [*ENDED][:3]}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("old_delivery")
 def test_a_worker_without_a_key_says_so_once_and_ends_on_sigterm(database_url, connection):
     command = [sys.executable, "-m", "service", "worker"]

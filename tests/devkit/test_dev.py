@@ -211,6 +211,7 @@ def running(long_folder):
 
 
 @pytest.mark.needs("curl")
+@pytest.mark.slow
 def test_dev_starts_everything_and_prints_the_addresses_even_in_a_folder_with_a_long_name(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
@@ -240,6 +241,7 @@ def test_a_second_dev_on_the_same_data_changes_nothing_and_names_the_process_tha
     assert running.get("/tasks").status == 200
 
 
+@pytest.mark.slow
 def test_on_a_terminal_dev_prints_a_readable_line_for_each_request(running):
     running.get("/tasks?token=secret", Accept="x")
     running.get("/%1b[2J")

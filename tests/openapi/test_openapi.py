@@ -37,6 +37,7 @@ def operations():
                 yield method.upper(), path, operation
 
 
+@pytest.mark.slow
 @pytest.mark.nodatabase
 def test_the_document_is_valid_openapi_3_1():
     # Slow to import.

@@ -153,6 +153,7 @@ def test_a_page_of_a_list_reads_about_one_page_of_rows_at_any_depth(
     assert cheap(nodes, listed[0], 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tasks/get", "meetings/get"])
 def test_getting_one_object_uses_an_index(many, name):
     table = name.split("/")[0]
