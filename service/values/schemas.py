@@ -79,7 +79,9 @@ class Resource(StrictSchema):
         fields). POST rejects read-only members, because the client cannot have read an object that
         does not exist yet.
         """
-        ignored = self.read_only | RESERVED if self.partial else ()
+        if not self.partial:
+            return members
+        ignored = self.read_only | RESERVED
         return {name: value for name, value in members.items() if name not in ignored}
 
 
