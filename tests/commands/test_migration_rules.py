@@ -97,12 +97,16 @@ def faults(source, connection, folder):
 def functions_with_a_text(source):
     """Return whether a migration creates a function that does anything.
 
-    The function of a trigger has to be there before the trigger.
+    The function of a trigger has to be there before the trigger, and that of a CHECK before the
+    CHECK.
     """
     code = re.sub(rb"--[^\n]*", b"", source)
     return b"FUNCTION" in re.sub(
-        rb"EXECUTE FUNCTION|CREATE FUNCTION \w+\(\) RETURNS trigger\s+LANGUAGE plpgsql\s+"
-        rb"AS 'BEGIN RETURN (NEW|OLD|NULL); END'",
+        rb"EXECUTE FUNCTION"
+        rb"|CREATE FUNCTION \w+\(\) RETURNS trigger\s+LANGUAGE plpgsql\s+"
+        rb"AS 'BEGIN RETURN (NEW|OLD|NULL); END'"
+        rb"|CREATE FUNCTION \w+\([\w ]+\) RETURNS boolean\s+LANGUAGE plpgsql[A-Z\s]+"
+        rb"AS 'BEGIN RETURN true; END'",
         b"",
         code,
     )
@@ -168,6 +172,12 @@ GOOD = {
         AS 'BEGIN RETURN NEW; END';
         CREATE TRIGGER check_place BEFORE INSERT ON tasks FOR EACH ROW
             EXECUTE FUNCTION check_place();
+    """,
+    "a domain, whose function gets its text later": b"""
+        CREATE FUNCTION is_place(place text) RETURNS boolean
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+        AS 'BEGIN RETURN true; END';
+        CREATE DOMAIN place AS text CHECK (is_place(value));
     """,
     "a table with an index and rows": b"""
         CREATE TABLE colours (name text PRIMARY KEY, rank integer NOT NULL);
