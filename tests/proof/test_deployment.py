@@ -564,6 +564,8 @@ def test_commands_refuse_a_comment_that_each_systemd_reads_in_its_own_way(deploy
 def test_all_requests_succeed_while_web_restarts(deployed):
     deployed.run("rm -f /tmp/enough")
     output = deployed.run(
+        # If a command fails, the requests end, too: later tests stop the service.
+        "trap 'touch /tmp/enough' EXIT\n"
         f"python3 -c '{REQUESTS}' >/tmp/statuses &\n"
         "for number in 1 2 3; do\n"
         "    timeout 20 systemctl restart task-service-web task-service-worker\n"
@@ -653,7 +655,7 @@ def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(
 
 
 def test_the_block_for_an_export_writes_a_file_that_load_can_read(operated):
-    second = operated.run("sed -n 2p ~root/umbrella.jsonl")
+    second = operated.run("sed -n 2p umbrella.jsonl")
     assert json.loads(second)["slug"] == "umbrella"
 
 
@@ -711,12 +713,14 @@ def test_status_reports_an_archive_that_fails_until_it_works_again(operated):
     )
     assert fails not in operated.run(status)
     operated.run(f"mv /srv/pgbackrest /srv/away\n{switch}")
-    wait_until(lambda: fails in operated.run(status))
-    page = operated.run("task-service status", check=False)
+    try:
+        wait_until(lambda: fails in operated.run(status))
+        page = operated.run("task-service status", check=False)
+    finally:
+        operated.run(f"mv /srv/away /srv/pgbackrest\n{switch}")
     assert re.search(
         r"(?m)^PROBLEM       PostgreSQL cannot archive the WAL file [0-9A-F]{24}:", page
     )
-    operated.run(f"mv /srv/away /srv/pgbackrest\n{switch}")
     wait_until(lambda: fails not in operated.run(status))
 
 
