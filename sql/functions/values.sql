@@ -145,18 +145,26 @@ AS $$
 $$;
 
 -- Return whether a value is an object whose names and strings have lengths that metadata allows.
+-- Reject one with too many pairs or bytes.
 CREATE OR REPLACE FUNCTION is_metadata(metadata jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
 BEGIN
-    RETURN jsonb_typeof(metadata) = 'object'
-       AND NOT EXISTS (
-               SELECT
-                 FROM jsonb_each(metadata) AS pair (name, item)
-                WHERE name !~ '^[A-Za-z0-9_.:-]{1,40}$'
-                   OR jsonb_typeof(item) <> 'string'
-                   OR length(item #>> '{}') NOT BETWEEN 1 AND 500
-           );
+    IF octet_length(json_strip_nulls(metadata::json)::text) > 16384 THEN
+        RAISE check_violation
+              USING CONSTRAINT = 'metadata must have at most 16384 bytes of JSON';
+    ELSIF jsonb_typeof(metadata) <> 'object' THEN
+        RETURN false;
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(metadata)) > 50 THEN
+        RAISE check_violation USING CONSTRAINT = 'metadata must have at most 50 pairs';
+    END IF;
+    RETURN NOT EXISTS (
+        SELECT
+          FROM jsonb_each(metadata) AS pair (name, item)
+         WHERE name !~ '^[A-Za-z0-9_.:-]{1,40}$'
+            OR jsonb_typeof(item) <> 'string'
+            OR length(item #>> '{}') NOT BETWEEN 1 AND 500
+    );
 END
 $$;
 
