@@ -216,8 +216,8 @@ def test_each_statement_of_a_view_that_filters_takes_all_filters_of_the_view(vie
     if (view.name, field.name) not in CHOOSING:
         assert filtering, f"no statement of {view.name} has a filter: see {view.files}"
         assert not lacking, (
-            f"sql/{lacking[0]}.sql lacks %({field.name})s: add a condition to the function"
-            f" matches() of sql/functions, or to the WHERE; or add the filter {key(field)}, if it"
+            f"sql/{lacking[0]}.sql lacks %({field.name})s: add it to the WHERE, or to the function"
+            f" matches() of the resource, in {view.files}; or add the filter {key(field)}, if it"
             " chooses the statement, to CHOOSING in tests/test_tenants.py"
         )
 

@@ -18,6 +18,7 @@ from support.statements import NAME_IN_PYTHON
 
 from service.app import create_app
 from service.commands.load import lines
+from service.database.statements import STATEMENTS
 from service.settings import Settings
 from service.values import types
 from service.values.schemas import Query
@@ -68,8 +69,11 @@ class View(NamedTuple):
 
     @property
     def files(self):
-        """The files of the statements, in words for the message of a failure."""
-        return " or ".join(f"sql/{name}.sql" for name in self.statements)
+        """The files of the statements and of their functions, for the message of a failure."""
+        folders = {name.partition("/")[0] for name in self.statements}
+        functions = sorted(f"functions/{folder}" for folder in folders)
+        names = [*self.statements, *(name for name in functions if name in STATEMENTS)]
+        return " or ".join(f"sql/{name}.sql" for name in names)
 
     def path(self, *ids):
         """Return the path below /api with these ids instead of its variables."""
