@@ -192,14 +192,19 @@ EVERYTHING = (
         (add_a_field, "sql/functions/meetings.sql", "\n           location = after.location,", ""),
         (add_a_field, "sql/meetings/create.sql", "%(location)s::text", "NULL"),
         (add_a_filter, "sql/functions/meetings.sql", CONDITION, ""),
-        (add_a_filter, "sql/functions/meetings.sql", "OR meeting.platform = ", "OR 'zoom' = "),
+        (
+            add_a_filter,
+            "sql/functions/meetings.sql",
+            "OR meeting.platform",
+            "OR filters ->> 'platform'",
+        ),
         (add_an_endpoint, "sql/tags/list.sql", TENANT, EVERYTHING),
     ],
     ids=[
         "a field that an update does not store",
         "a field that a new object does not store",
         "a filter without its condition",
-        "a filter that compares no column",
+        "a filter that leaves out nothing",
         "a tenant that excludes nothing",
     ],
 )
