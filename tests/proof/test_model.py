@@ -129,6 +129,8 @@ class Model(RuleBasedStateMachine):
             **NEW_TASK,
             **stored,
             "completedAt": task["createdAt"] if stored.get("status") == "done" else None,
+            "completedBy": self.cast[who] if stored.get("status") == "done" else None,
+            "metadata": {},
         }
         self.tasks[task["id"]] = task
         return task["id"]
@@ -172,9 +174,9 @@ class Model(RuleBasedStateMachine):
                     "updatedBy": self.cast[who],
                 }
             if expected["status"] != "done":
-                expected["completedAt"] = None
+                expected |= {"completedAt": None, "completedBy": None}
             elif old["status"] != "done":
-                expected["completedAt"] = expected["updatedAt"]
+                expected |= {"completedAt": expected["updatedAt"], "completedBy": self.cast[who]}
             assert row == expected
             self.tasks[id] = row
 

@@ -71,7 +71,7 @@ def test_tests_and_their_programs_keep_compiled_modules_even_if_the_shell_forbid
 
 # A file with quick, slow and long tests, one of each.
 FILE = "testkit/tests/test_process.py"
-QUICK = "test_invalid_options_are_named_before_anything_starts"
+QUICK = "test_without_these_options_only_the_loopback_address_of_the_line_reaches_the_double"
 SLOW = "test_if_postgresql_cannot_be_set_up_the_error_shows_its_output"
 LONG = "test_a_killed_worker_process_is_replaced_and_the_urls_stay_the_same"
 
