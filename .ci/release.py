@@ -4,7 +4,7 @@ CONTRIBUTING.md, *Release*, says what a release freezes. This program changes no
 checks have passed. It ends with a commit, the files in dist/, and a printed command that makes the
 tag and pushes both; if it fails, it takes back what it wrote.
 
-.ci/nightly must have passed on the commit already. RELEASE_RUN names the command that must succeed
+All steps of .ci/nightly must have passed on the commit already. RELEASE_RUN names the command that must succeed
 first, by default .ci/run; only the test of this program sets it.
 
 ``.ci/release.py --build v1.2.3`` only builds the files of a tag that is checked out, and writes its
@@ -91,9 +91,10 @@ def check(version):
     entries = re.search(r"(?ms)^## \[Unreleased\]\n(.*?)(?=^## |\Z)", read("CHANGELOG.md"))
     if not entries or not re.search(r"(?m)^- ", entries[1]):
         sys.exit("Error: CHANGELOG.md has no entry below ## [Unreleased], so what is released?")
-    passed = output("git", "for-each-ref", "--format=%(objectname)", "refs/nightly/passed")
-    if passed != output("git", "rev-parse", "HEAD"):
-        sys.exit("Error: .ci/nightly has not passed on this commit: run it first.")
+    here = "--points-at=HEAD", "--format=%(refname:lstrip=2)", "refs/nightly"
+    passed = output("git", "for-each-ref", *here).split()
+    if lacking := [step for step in output(".ci/nightly", "--list").split() if step not in passed]:
+        sys.exit(f"Error: on this commit, first run: .ci/nightly {' '.join(lacking)}")
 
 
 def next_patch(version):

@@ -32,9 +32,14 @@ def commit(folder):
     run("git", *WHO, "commit", "--quiet", "--message", "A step", cwd=folder)
 
 
-def pass_nightly(folder):
-    """Write what .ci/nightly writes after all its steps have passed."""
-    run("git", "update-ref", "refs/nightly/passed", "HEAD", cwd=folder)
+def nightly_steps(folder):
+    return run(".ci/nightly", "--list", cwd=folder).split()
+
+
+def pass_nightly(folder, steps):
+    """Write what .ci/nightly writes after each of these steps has passed."""
+    for step in steps:
+        run("git", "update-ref", f"refs/nightly/{step}", "HEAD", cwd=folder)
 
 
 def refusal(folder, version):
@@ -81,18 +86,22 @@ def test_changes_without_a_commit_another_branch_and_a_changelog_without_entries
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("make"), reason="make is missing")
-def test_a_commit_whose_nightly_run_or_short_run_has_not_passed_makes_no_release(checkout):
+def test_a_commit_whose_nightly_steps_or_short_run_have_not_passed_makes_no_release(checkout):
     """The lock file is confirmed first, for which uv asks the package index."""
     (checkout / "Makefile").write_text("lock:\n")
     commit(checkout)
-    missing = "Error: .ci/nightly has not passed on this commit: run it first."
+    steps = nightly_steps(checkout)
+    missing = f"Error: on this commit, first run: .ci/nightly {' '.join(steps)}"
     assert refusal(checkout, "1.3.0") == missing
-    pass_nightly(checkout)
+    pass_nightly(checkout, steps[1:-1])
+    named = f"Error: on this commit, first run: .ci/nightly {steps[0]} {steps[-1]}"
+    assert refusal(checkout, "1.3.0") == named
+    pass_nightly(checkout, steps)
     assert refusal(checkout, "1.3.0") == "Error: false failed; nothing was released."
     (checkout / "Makefile").write_text("lock:\n\techo flask==3.0 >requirements.txt\n")
     commit(checkout)
     assert refusal(checkout, "1.3.0") == missing
-    pass_nightly(checkout)
+    pass_nightly(checkout, steps)
     variables = environment(RELEASE_RUN="true")
     command = [sys.executable, checkout / ".ci/release.py", "1.3.0"]
     ended = subprocess.run(command, env=variables, capture_output=True, text=True)
