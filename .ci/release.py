@@ -4,8 +4,8 @@ CONTRIBUTING.md, *Release*, says what a release freezes. This program changes no
 checks have passed. It ends with a commit, the files in dist/, and a printed command that makes the
 tag and pushes both; if it fails, it takes back what it wrote.
 
-All steps of .ci/nightly must have passed on the commit already. RELEASE_RUN names the command that must succeed
-first, by default .ci/run; only the test of this program sets it.
+All steps of .ci/nightly must have passed on the commit already. RELEASE_RUN names the command that
+must succeed first, by default .ci/run; only the test of this program sets it.
 
 ``.ci/release.py --build v1.2.3`` only builds the files of a tag that is checked out, and writes its
 section of the changelog to notes.md: .github/workflows/release.yml publishes them.
