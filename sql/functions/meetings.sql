@@ -165,14 +165,9 @@ AS $$
            coalesce(item.created_at, now_ms()),
            coalesce(item.updated_at, item.created_at, now_ms()),
            first,
-           -- If the line has no updatedBy, and nothing has changed the object, it is the author.
-           CASE
-               WHEN item.updated_by IS NULL
-                AND item.version = 1
-                AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
-               THEN item.created_by
-               ELSE item.updated_by
-           END,
+           last_editor(
+               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
+           ),
            first,
            nullif(item.metadata, '{}')
       FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item

@@ -295,14 +295,9 @@ AS $$
                THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
            END,
            first,
-           -- If the line has no updatedBy, and nothing has changed the object, it is the author.
-           CASE
-               WHEN item.updated_by IS NULL
-                AND item.version = 1
-                AND coalesce(item.updated_at = item.created_at, item.updated_at IS NULL)
-               THEN item.created_by
-               ELSE item.updated_by
-           END,
+           last_editor(
+               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
+           ),
            first,
            item.completed_by,
            nullif(item.metadata, '{}')

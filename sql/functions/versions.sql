@@ -97,3 +97,23 @@ BEGIN
     );
 END
 $$;
+
+-- Return the user who made the last change of a loaded object. If its line has no updatedBy, but
+-- shows that nothing has changed the object, the author made the last change.
+CREATE OR REPLACE FUNCTION last_editor(
+    updated_by uuid,
+    created_by uuid,
+    version integer,
+    created_at timestamptz,
+    updated_at timestamptz
+) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+               WHEN updated_by IS NULL
+                AND version = 1
+                AND coalesce(updated_at = created_at, updated_at IS NULL)
+               THEN created_by
+               ELSE updated_by
+           END
+$$;

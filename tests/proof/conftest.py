@@ -1,4 +1,4 @@
-"""A service for generated clients to call, and the programs that generate the clients."""
+"""What several proofs need: a service, a test double, and the programs that generate clients."""
 
 import shutil
 import sys
@@ -9,6 +9,8 @@ from support.processes import serving
 from support.project import run
 from support.rows import TOKENS
 
+from pytest_task_service import Service
+
 CLIENTS = Path(__file__).parent / "clients"
 
 
@@ -16,6 +18,16 @@ CLIENTS = Path(__file__).parent / "clients"
 def service(database_url, unlimited):
     with serving(database_url) as server:
         yield {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
+
+
+@pytest.fixture
+def double(database_url):
+    """Yield a test double, whose clock and faults a test controls."""
+    double = Service.start(database=database_url)
+    try:
+        yield double
+    finally:
+        double.stop()
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,6 @@ from support.processes import call, serving
 from support.project import PROJECT, blocks, run
 from support.rows import TOKENS, count
 
-from pytest_task_service import Service
-
 pytestmark = pytest.mark.proof
 
 (EXAMPLE,) = blocks("docs/sync.md", "python")
@@ -164,16 +162,6 @@ put("PATCH", "/api/tasks/{task["id"][::-1]}", {{"title": "Nowhere"}}, version=1)
     assert unknown[1:] == (None, "Task not found")
     assert titles(connection) == [("Bob's", "todo", 2, None), ("Other", "todo", 1, None)]
     assert program(SEND, service) == []
-
-
-@pytest.fixture
-def double(database_url):
-    """Yield a test double, whose clock and faults a test controls."""
-    double = Service.start(database=database_url)
-    try:
-        yield double
-    finally:
-        double.stop()
 
 
 # Sends the first change, and is killed when its response is lost.

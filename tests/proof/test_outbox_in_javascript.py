@@ -16,8 +16,6 @@ from support.processes import call, wait_until
 from support.project import PROJECT
 from support.proxy import Proxy
 
-from pytest_task_service import Service
-
 pytestmark = [pytest.mark.proof, pytest.mark.needs("node")]
 
 # The program of an app: it puts each change that it reads, and sends what waits.
@@ -157,16 +155,6 @@ def app(*arguments):
         yield started
     finally:
         started.kill()
-
-
-@pytest.fixture
-def double(database_url):
-    """Yield a test double, whose clock and faults a test controls."""
-    double = Service.start(database=database_url)
-    try:
-        yield double
-    finally:
-        double.stop()
 
 
 def new_id(number):
