@@ -29,7 +29,7 @@ export function shows(task, { id, version, ...values }) {
 }
 
 export class Outbox {
-  // How many changes were ever put, and those that still wait, oldest first: [kind, item] by number.
+  // How many changes were ever put. The changes that still wait, oldest first: [kind, item] by number.
   stored = 0;
   waiting = new Map();
   // The batch that may have been sent: its key, and how many of the oldest changes it has.
@@ -192,14 +192,14 @@ class Answer {
     Object.assign(this, { waiting, tell });
   }
 
-  // The change happened; the next change of the task is one of the version that it made.
+  // The change happened and made a version; the next change of the task is a change of this version.
   happened(number, now, version = now?.version) {
     this.#end(number, now, null);
     const [next] = this.#following(number);
     if (next) this.#name(next, version);
   }
 
-  // Drop a change whose values the service refuses; the next one is of the version that it was of.
+  // Drop a change whose values the service refuses; the next change gets its version.
   dropOne(number, problem) {
     const { version } = this.waiting.get(number)[1];
     this.#end(number, null, problem);

@@ -228,7 +228,7 @@ class Connection(psycopg.Connection[TupleRow]):
     def _execute(
         self, name: str, values: dict[str, object], row_factory: RowFactory[Any] = tuple_row
     ) -> psycopg.Cursor[Any]:
-        """Run a statement with its own values and those that every statement may use.
+        """Run a statement with these values and the parameters of the connection.
 
         Values that the statement does not name are ignored: several statements get all filters,
         even if they use only some of them.

@@ -1,9 +1,9 @@
 """The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
-``document.json`` and ``description.md`` have the parts that all operations share, and
-``events.json`` those of the events. ``errors.md`` lists all errors. ``examples/`` has a file for
-each resource, with requests to the demo data and their responses. Everything else comes from the
-views: from ``@operation`` and from the docstrings.
+``document.json`` and ``description.md`` have the parts that all operations share. ``events.json``
+has the parts that all events share. ``errors.md`` lists all errors. ``examples/`` has a file for
+each resource, with requests to the demo data and the responses to them. Everything else comes from
+the views: from ``@operation`` and from the docstrings.
 """
 
 import json

@@ -43,11 +43,12 @@ def read_examples(folder: Path) -> Examples:
 
 
 class Shared(NamedTuple):
-    """What the operations of the document have in common."""
+    """The parts of the document to which every operation refers or adds."""
 
     schemas: Schemas
     examples: Examples
-    # The component of each error status: its description, and headers that only this error has.
+    # By the name of a component: the status and the description of an error, and the headers that
+    # only responses with this error have.
     errors: JSON
 
 

@@ -100,8 +100,8 @@ class Field(fields.Field[Any]):
     ``description`` is for the published document. The schema is merged from three sources:
     ``known``, which a subclass passes, the ``json_schema`` of the class, and the option
     ``json_schema`` of the single field. Later sources win.
-    ``request_note`` is a sentence that only the descriptions of requests contain. The other options
-    are those of marshmallow; with the ``load_default`` None, the field may also be null.
+    ``request_note`` is a sentence that only the descriptions of requests contain. marshmallow
+    takes all other options. With the ``load_default`` None, the field may also be null.
     """
 
     default_error_messages = {
@@ -569,7 +569,7 @@ class StringList(List):
 
 
 class Metadata(Field):
-    """An object with strings of the client's own; no such object is loaded as None.
+    """An object with strings of the client's own. In a new object, an empty one loads as None.
 
     In the changes of an object, null removes a name (RFC 7396). In a new object there is nothing to
     remove, so names with null are dropped. PostgreSQL limits the bytes, and the pairs of the merged

@@ -57,7 +57,7 @@ IDS = {"tasks_pkey", "meetings_pkey"}
 
 
 class HTTPError(Exception):
-    """An error with the status and the message of its response, and what else the response has."""
+    """An error with the status, message, headers and further members of its response."""
 
     errors: Sequence[FieldError] = ()
     # The version and the JSON of one object, as GET returns it, whose version the request refuses.
@@ -141,9 +141,10 @@ def to_http_error(error: Exception) -> HTTPError:
             status, message = error.code or 500, error.description
             if message is None or message == type(error).description:
                 name = DEFAULT_MESSAGES.get(status)
-                message = MESSAGES[name][1] if name else error.name
+                text = MESSAGES[name][1] if name else error.name
+                message = text.format(max=current_settings().max_body)
             headers = [field for field in error.get_headers() if field[0] != "Content-Type"]
-            return HTTPError(status, message.format(max=current_settings().max_body), headers)
+            return HTTPError(status, message, headers)
         case ValidationError():
             return invalid_fields(flatten(error))
         case NotFound():

@@ -30,8 +30,8 @@ class DryRun(Query):
         query=True,
         # Not False, because generated clients send what the document calls the default.
         load_default=None,
-        description="True: the response is that of the request, with the header Dry-Run, but"
-        " nothing changes. The service ignores Idempotency-Key, and counts the request",
+        description="True: the service returns the response to the request, with the header"
+        " Dry-Run, but changes nothing. It ignores Idempotency-Key, and counts the request",
     )
 
 
@@ -40,7 +40,7 @@ DRY_RUN = DryRun()
 
 @dataclass(frozen=True)
 class Operation:
-    """What the service knows about a view, apart from its path. Calling it decorates the view."""
+    """What the service knows about a view, apart from its path; a decorator of the view."""
 
     # The schema of the query if it is a ``Query``, otherwise of the body. The view gets the loaded
     # values as its first argument. All requests share this instance of the schema.
@@ -55,7 +55,7 @@ class Operation:
     also: tuple[int, ...] = ()
     # In which workspace a key of the caller counts; None if the view ignores Idempotency-Key.
     idempotent: Whose | None = None
-    # False for an idempotent view about credentials or webhooks, which takes no dryRun.
+    # False for a view about credentials or webhooks: such a view takes no dryRun.
     has_dry_run: bool = True
     # Runs with the arguments of the view before the transaction of a key. If it returns an error,
     # the view fails with this error inside the transaction, so that a repeated request still gets

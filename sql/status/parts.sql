@@ -1,5 +1,5 @@
--- Of the columns, indexes and triggers of the given tables, return those that are missing or do not
--- work. An index is invalid if its creation failed, and a trigger may be disabled.
+-- Return the columns, indexes and triggers of the given tables that are missing or do not work. An
+-- index is invalid if its creation failed, and a trigger may be disabled.
 -- If a whole table is missing, its parts are not listed: status/unusable reports the table.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid

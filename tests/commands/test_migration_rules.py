@@ -97,8 +97,8 @@ def faults(source, connection, folder):
 def functions_with_a_text(source):
     """Return whether a migration creates a function that does anything.
 
-    The function of a trigger has to be there before the trigger, and that of a CHECK before the
-    CHECK.
+    A trigger or a CHECK needs a function, which therefore has to be created before the trigger or
+    the CHECK.
     """
     code = re.sub(rb"--[^\n]*", b"", source)
     return b"FUNCTION" in re.sub(

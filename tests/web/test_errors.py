@@ -8,6 +8,7 @@ from support.derived import views
 from support.http import Client, error_message, invalid_field
 from support.openapi_check import check_against_document
 from support.rows import TOKENS
+from werkzeug.exceptions import BadRequest
 
 from service.database.remedies import NO_RIGHTS
 from service.settings import Settings
@@ -112,6 +113,17 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
     assert len(logged()) == 1
     assert "s3cret" in caplog.text
     assert response.headers["X-RateLimit-Limit"] == "1000"
+
+
+def test_a_brace_in_an_error_of_werkzeug_is_a_part_of_its_message(build):
+    app = build(web_threads=1)
+
+    @app.get("/api/refused")
+    def refused():
+        raise BadRequest("The host {x} is not trusted.")
+
+    response = check_error(Client(app, TOKENS["alice"]).get("/refused"), 400)
+    assert error_message(response, 400) == "The host {x} is not trusted."
 
 
 @pytest.mark.parametrize(
