@@ -19,10 +19,12 @@ export function newId() {
 
 // Whether a task has the values of a change.
 export function shows(task, { id, version, ...values }) {
+  // Null removes all metadata.
+  const isEmpty = (now) => typeof now === "object" && !Object.keys(now).length;
   const equal = (now, value) =>
     value && typeof value === "object"
       ? Object.entries(value).every(([name, inner]) => equal(now?.[name], inner))
-      : (now ?? null) === value;
+      : (now ?? null) === value || (value === null && isEmpty(now));
   return Object.entries(values).every(
     ([name, value]) => equal(task[name], value) || (name === "dueDate" && task.dueDay === value),
   );

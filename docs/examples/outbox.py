@@ -37,10 +37,17 @@ def put(method, path, body=None, version=None):
         outbox.execute("INSERT INTO outbox VALUES (NULL, ?, ?, ?, ?, ?)", values)
 
 
+def has(now, value):
+    """Return whether a member is as a PATCH with this value leaves it; metadata is merged."""
+    if isinstance(value, dict):
+        return all(has((now or {}).get(name), inner) for name, inner in value.items())
+    return now == value or (value is None and now == {})
+
+
 def shows(now, body):
     """Return whether an object has the values of a body."""
     return now is not None and all(
-        now.get(name) == value or (name == "dueDate" and now["dueDay"] == value)
+        has(now.get(name), value) or (name == "dueDate" and now["dueDay"] == value)
         for name, value in json.loads(body).items()
     )
 

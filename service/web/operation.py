@@ -117,10 +117,10 @@ def current_operation() -> Operation:
 
 
 def init_app(app: Flask) -> None:
-    app.before_request(read_query_of_write)
+    app.before_request(check_query)
 
 
-def read_query_of_write() -> None:
+def check_query() -> None:
     """Note a dry run. Raise 400 for another query on a path that takes no query.
 
     Public paths, whose requests the gate does not count, ignore queries: monitors append one

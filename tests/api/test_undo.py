@@ -6,14 +6,16 @@ from support.http import error_message, invalid_field
 from service.api.meetings import Meeting
 from service.api.tasks import Task
 
+DATA = {"metadata": {"kept": "1", "changed": "2", "removed": "3"}}
+OTHER_DATA = {"metadata": {"changed": "4", "removed": None, "added": "5"}}
 TIMES = {"startTime": "2097-03-01T09:00:00Z", "endTime": "2097-03-01T10:00:00Z"}
 NEW = {
-    "/tasks": {"title": "Old", "dueDate": "2097-03-01", "status": "todo"},
-    "/meetings": {"title": "Old", "agenda": "Talk", **TIMES},
+    "/tasks": {"title": "Old", "dueDate": "2097-03-01", "status": "todo", **DATA},
+    "/meetings": {"title": "Old", "agenda": "Talk", **TIMES, **DATA},
 }
 CHANGES = {
-    "/tasks": {"title": "New", "dueDate": "2097-04-01T12:00:00Z", "status": "done"},
-    "/meetings": {"title": "New", "agenda": None, "endTime": "2097-03-01T11:00:00Z"},
+    "/tasks": {"title": "New", "dueDate": "2097-04-01T12:00:00Z", "status": "done", **OTHER_DATA},
+    "/meetings": {"title": "New", "agenda": None, "endTime": "2097-03-01T11:00:00Z", **OTHER_DATA},
 }
 SCHEMAS = {"/tasks": Task(), "/meetings": Meeting()}
 # They tell which change this is, not what the object says.
@@ -44,6 +46,8 @@ def events(alice):
 
 def undo(client, path, event):
     body = with_day(event["previous"])
+    added = dict.fromkeys(event["data"]["metadata"])
+    body["metadata"] = {**added, **body["metadata"]}
     version = {"If-Match": f'"{event["data"]["version"]}"'}
     return client.patch(f"{path}/{event['data']['id']}", body, headers=version)
 

@@ -208,11 +208,14 @@ ID = "01a1f940-4ea4-7a9f-8e5b-2cb966349abb"
 TASK = f"/api/tasks/{ID}"
 
 
+@pytest.mark.parametrize("metadata", [{"new": "3", "gone": None}, None])
 def test_a_change_that_happened_a_day_ago_is_no_conflict_and_what_followed_happens_too(
-    double, late, now
+    double, late, now, metadata
 ):
-    double.load({"type": "task", "id": ID, "title": "Old"})
+    old = {"kept": "1", "gone": "2"}
+    double.load({"type": "task", "id": ID, "title": "Old", "metadata": old})
     change = {"title": "Plan the trip", "dueDate": "2036-12-01", "projectId": None}
+    change["metadata"] = metadata
     told = late(
         f"put('PATCH', {TASK!r}, {change}, version=1)\n"
         f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
@@ -225,6 +228,7 @@ def test_a_change_that_happened_a_day_ago_is_no_conflict_and_what_followed_happe
         "done",
         3,
     ]
+    assert task["metadata"] == ({"kept": "1", "new": "3"} if metadata else {})
 
 
 def test_what_followed_a_change_is_a_conflict_if_somebody_else_has_changed_the_object_since_then(

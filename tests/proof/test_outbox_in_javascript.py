@@ -304,7 +304,7 @@ def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens
 ):
     made, changed, gone = map(new_id, (1, 2, 3))
     for id in (changed, gone):
-        double.load({"type": "task", "id": id, "title": "Old"})
+        double.load({"type": "task", "id": id, "title": "Old", "metadata": {"a": "1"}})
     port = urlsplit(double.base_url).port
     _, page = call(port, "GET", "/api/events", double.token)
     variables = {**os.environ, "URL": f"http://127.0.0.1:{port}", "TOKEN": double.token}
@@ -312,7 +312,7 @@ def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens
     (tmp_path / "first.mjs").write_text(
         f"""{STORE}
 outbox.put("create", {{ id: "{made}", title: "Made" }});
-outbox.put("update", {{ id: "{changed}", version: 1, title: "Changed" }});
+outbox.put("update", {{ id: "{changed}", version: 1, title: "Changed", metadata: null }});
 outbox.put("delete", {{ id: "{gone}", version: 1 }});
 outbox.put("update", {{ id: "{made}", title: "Made and changed" }});
 {SEND}"""
