@@ -90,8 +90,20 @@ AS $$
                END)
 $$;
 
+-- Return whether this transaction has taken all locks that it needs, in the order of locks: users
+-- and members, the workspace, tasks by their ids. tasks/batch_lock and update_task() say so. If it
+-- waited for a task or a member that came later, other transactions could wait for it in turn. So
+-- the functions below do not wait, and such a task or member does not exist for them.
+-- A transaction of release 1.1.0 or of an operator does not say so.
+CREATE OR REPLACE FUNCTION has_all_locks() RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce(current_setting('service.has_all_locks', true) = 'on', false)
+$$;
+
 -- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
 -- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
+-- The workspace, which the foreign key of a new task locks, comes first in the order of locks.
 CREATE OR REPLACE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -101,12 +113,26 @@ BEGIN
     IF NEW.parent_id = NEW.id THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must be another task';
     END IF;
+    PERFORM FROM workspaces AS workspace
+      WHERE workspace.id = NEW.workspace_id
+        FOR KEY SHARE;
     SELECT parent.parent_id
       INTO grandparent_id
       FROM tasks AS parent
      WHERE parent.workspace_id = NEW.workspace_id
        AND parent.id = NEW.parent_id
-       FOR SHARE;
+       FOR SHARE SKIP LOCKED;
+    IF NOT FOUND AND has_all_locks() THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
+    ELSIF NOT FOUND THEN
+        SELECT parent.parent_id
+          INTO grandparent_id
+          FROM tasks AS parent
+         WHERE parent.workspace_id = NEW.workspace_id
+           AND parent.id = NEW.parent_id
+           FOR SHARE;
+    END IF;
     IF grandparent_id IS NOT NULL THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
     END IF;
@@ -141,8 +167,21 @@ BEGIN
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = NEW.workspace_id
        AND member.user_id = NEW.assignee_id
-       FOR SHARE OF person
-       FOR KEY SHARE OF member;
+       FOR SHARE OF person SKIP LOCKED
+       FOR KEY SHARE OF member SKIP LOCKED;
+    IF NOT FOUND AND has_all_locks() THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'assigneeId must be the id of a member of the workspace';
+    ELSIF NOT FOUND THEN
+        SELECT person.deactivated_at
+          INTO since
+          FROM members AS member
+          JOIN users AS person ON person.id = member.user_id
+         WHERE member.workspace_id = NEW.workspace_id
+           AND member.user_id = NEW.assignee_id
+           FOR SHARE OF person
+           FOR KEY SHARE OF member;
+    END IF;
     IF since IS NOT NULL
        AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())
     THEN
@@ -230,11 +269,19 @@ AS $$
 $$;
 
 -- Store the fields of a task that requests may change, and return the task with its new version.
--- Only tasks/update calls this.
+-- Only tasks/update calls this. It has locked the assignee, a parent with a lower id and the task.
 CREATE OR REPLACE FUNCTION update_task(after tasks, changes jsonb, user_id uuid) RETURNS tasks
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF changes ?| '{assignee_id,parent_id}' AND NOT has_all_locks() THEN
+        PERFORM FROM tasks AS parent
+          WHERE parent.workspace_id = after.workspace_id
+            AND parent.id = after.parent_id
+            AND parent.id > after.id
+            FOR SHARE;
+        PERFORM set_config('service.has_all_locks', 'on', true);
+    END IF;
     UPDATE tasks AS task
        SET title = after.title,
            description = after.description,

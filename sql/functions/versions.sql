@@ -69,6 +69,9 @@ $$;
 -- object with this id was deleted at that version or a later one.
 -- If another transaction is deleting the object now, the function waits for the end of that
 -- transaction. Its last query then has a new snapshot, and finds the row of the deletion.
+-- If there is an object with this id, the INSERT would fail. The function fails in its place, so
+-- that the lock on the object ends before the transaction waits for an assignee or a parent, which
+-- may come earlier in the order of locks.
 CREATE OR REPLACE FUNCTION first_version(
     type text, workspace_id uuid, id uuid, version integer DEFAULT 1
 ) RETURNS integer
@@ -78,16 +81,23 @@ BEGIN
     IF id IS NULL THEN
         RETURN version;
     END IF;
-    IF type = 'task' THEN
-        PERFORM FROM tasks AS task
-          WHERE task.workspace_id = first_version.workspace_id
-            AND task.id = first_version.id
-            FOR KEY SHARE;
-    ELSE
+    IF type = 'meeting' THEN
         PERFORM FROM meetings AS meeting
           WHERE meeting.workspace_id = first_version.workspace_id
             AND meeting.id = first_version.id
             FOR KEY SHARE;
+    ELSIF has_all_locks() THEN
+        PERFORM FROM tasks AS task
+          WHERE task.workspace_id = first_version.workspace_id
+            AND task.id = first_version.id;
+    ELSE
+        PERFORM FROM tasks AS task
+          WHERE task.workspace_id = first_version.workspace_id
+            AND task.id = first_version.id
+            FOR KEY SHARE;
+    END IF;
+    IF FOUND THEN
+        RAISE unique_violation USING CONSTRAINT = type || 's_pkey';
     END IF;
     RETURN (
         SELECT greatest(first_version.version, max(deleted.version) + 1)

@@ -1,7 +1,8 @@
 -- Take every lock that a batch needs, in the order of locks, so that none of its later statements
 -- waits for a lock that another request holds: the assignees, the workspace, the ids of new tasks,
 -- and then the tasks in the order of their ids: those that the batch changes or deletes, the
--- subtasks of those that it deletes, and the parents of those that it writes.
+-- subtasks of those that it deletes, the parents of those that it writes, and those that have an id
+-- of a new task and may just be being deleted.
 -- Return the ids of the tasks that do not exist, and whether all the others have the expected
 -- version, if one is given.
 WITH assignee AS MATERIALIZED (
@@ -34,6 +35,7 @@ WITH assignee AS MATERIALIZED (
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND (task.id = ANY (%(ids)s::uuid[])
             OR task.id = ANY (%(parent_ids)s::uuid[])
+            OR task.id = ANY (%(new_ids)s::uuid[])
             OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
        AND (SELECT count(*) FROM assignee)
          + (SELECT count(*) FROM workspace)
@@ -46,4 +48,7 @@ SELECT coalesce(array_agg(item.id) FILTER (WHERE locked.id IS NULL), '{}') AS mi
   FROM unnest(%(ids)s::uuid[], %(versions)s::integer[]) AS item (id, version)
   LEFT JOIN locked ON locked.id = item.id
   -- Lock the parents of new tasks even if the batch changes and deletes no task.
- WHERE (SELECT count(*) FROM locked) >= 0;
+ WHERE (
+           SELECT set_config('service.has_all_locks', 'on', true)
+             FROM (SELECT count(*) FROM locked) AS counted
+       ) = 'on';

@@ -3,12 +3,15 @@
 -- them whole.
 -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without reading
 -- them, so it does not write the JSON of tasks whose texts alone are too long.
+-- The batch holds these tasks, unless a subtask was made while the batch waited for its parent. The
+-- statement locks that subtask too, and fails if it would have to wait.
 WITH concerned AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND (task.id = ANY (%(ids)s::uuid[])
             OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+       FOR UPDATE NOWAIT
 )
 SELECT CASE
            WHEN (SELECT coalesce(sum(text_bytes(ROW(concerned.*)::tasks)), 0) FROM concerned)

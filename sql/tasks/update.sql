@@ -1,7 +1,7 @@
 -- Change the fields that the parameter names, and announce the change. If no value changes, write
 -- nothing.
 -- The statement locks the row before it changes it, so that it checks the preconditions on the
--- current version.
+-- current version. A batch has taken the locks before.
 WITH assignee AS MATERIALIZED (
     -- Users and members come before tasks in the order of locks.
     SELECT member.user_id
@@ -9,16 +9,18 @@ WITH assignee AS MATERIALIZED (
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = %(workspace_id)s::uuid
        AND member.user_id = (%(changes)s::jsonb ->> 'assignee_id')::uuid
+       AND NOT has_all_locks()
        FOR SHARE OF person
        FOR KEY SHARE OF member
 ), parent AS MATERIALIZED (
-    -- Tasks are locked in the order of their ids. If the parent comes after the task, the trigger
-    -- check_parent locks it.
+    -- Tasks are locked in the order of their ids. update_task() locks a parent that comes after the
+    -- task.
     SELECT parent.id
       FROM tasks AS parent
      WHERE parent.workspace_id = %(workspace_id)s::uuid
        AND parent.id = (%(changes)s::jsonb ->> 'parent_id')::uuid
        AND parent.id < %(id)s::uuid
+       AND NOT has_all_locks()
        FOR SHARE
 ), locked AS MATERIALIZED (
     SELECT task AS before,
