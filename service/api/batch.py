@@ -188,7 +188,11 @@ def versions(item: Values) -> str:
 
 
 def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Locked:
-    """Take all locks that the batch needs; raises 409 if its tasks are too large."""
+    """Take all locks that the batch needs.
+
+    Raise 409 if its tasks are too large, or if another request holds a subtask that was made while
+    the batch waited for the parent.
+    """
     existing, written = [*changes, *deletes], [*creates, *changes]
 
     def of(name: str, items: list[Values]) -> list[str]:
@@ -205,7 +209,11 @@ def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) ->
         parent_ids=of("parent_id", written),
         assignee_ids=of("assignee_id", written),
     )
-    if not db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids).fits:
+    try:
+        size = db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids)
+    except psycopg.errors.LockNotAvailable:
+        raise http_error("concurrent_change") from None
+    if not size.fits:
         raise http_error("batch_too_large")
     return locked
 
