@@ -60,6 +60,11 @@ class View(NamedTuple):
         return re.findall(r"<id:(\w+)>", self.rule)
 
     @property
+    def tables(self):
+        """The names before the variables of the path, which are also the names of their tables."""
+        return re.findall(r"/(\w+)/<id:\w+>", self.rule)
+
+    @property
     def resource(self):
         return re.search(r"/(\w+)(/<id:\w+>)?$", self.rule)[1]
 

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 
 from support.commands import UUID
 from support.derived import filters, view_of
@@ -167,14 +167,29 @@ class World:
             found.update(ids[:1] + ids[-1:] if few else ids)
         return sorted(found)
 
-    def pairs(self):
-        """Return all pairs of ids that are in the same row, like a webhook and its delivery."""
+    def keys(self, view, ids=None):
+        """Return what finds rows in the path of a view: an id, or two ids that are in one row.
+
+        These are ids of the tables after which the path is named, and only those in ``ids``. With
+        an id of another table, the path finds nothing, so one of each table is enough for a test.
+        """
+        everything = self.everything()
+        wanted = [self.ids_in(everything, table, ids) for table in view.tables]
+        if len(wanted) < 2:
+            return sorted(product(*wanted))
         found = set()
-        for rows in self.everything().values():
+        for rows in everything.values():
             for row in rows:
-                ids = [value for value in row.values() if re.fullmatch(UUID, str(value))]
-                found.update(permutations(ids, 2))
-        return sorted(found)
+                values = [value for value in row.values() if re.fullmatch(UUID, str(value))]
+                found.update(permutations(values, 2))
+        return sorted(pair for pair in found if pair[0] in wanted[0] and pair[1] in wanted[1])
+
+    def ids_in(self, everything, table, ids):
+        """Return the ids of the rows of the table, or of all rows, if there is no such table."""
+        rows = [*everything.get(table, ()), *everything.get(f"{table} of the user", ())]
+        # A member has the id of its user.
+        found = {row.get("id") or row["user_id"] for row in rows} or {*self.ids()}
+        return found if ids is None else found & {*ids}
 
     def personal_ids(self):
         """Return the ids of the rows that only the user may see."""
