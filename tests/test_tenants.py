@@ -134,7 +134,7 @@ def paths(view, ids, world=None):
 
 def paths_of_rows(view, world, ids=None):
     """Return the paths with which the view can find a row of the world."""
-    return [view.path(*key) for key in world.keys(view, ids)]
+    return [view.path(*found) for found in world.keys(view, ids)]
 
 
 def queries(view, acme, owner, ids):
@@ -304,9 +304,9 @@ def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_like_one_wi
         assert unknown.status_code in (403, 404)
         # A precondition, and another spelling of an id, matter only for a row that is found.
         rows = acme.keys(view, forbidden)
-        spelled = [*rows, *(tuple(map(str.upper, key)) for key in rows)]
+        spelled = [*rows, *(map(str.upper, ids) for ids in rows)]
         others = [] if headers else paths(view, forbidden, acme)
-        for path in (*others, *(view.path(*key) for key in spelled)):
+        for path in (*others, *(view.path(*ids) for ids in spelled)):
             assert outcome(send(path)) == outcome(unknown), f"{path}: see the WHERE in {view.files}"
     check_unchanged(acme, before, view)
 
