@@ -111,7 +111,7 @@ class UserLine(CreatedLine):
 
 
 class DeletedUserLine(Line):
-    """The id of a deleted user who is the author of a task or a meeting."""
+    """The id of a deleted user whom a task or a meeting names."""
 
     id = NewId(required=True)
     deleted_at = PastTimestamp(load_default=None)
