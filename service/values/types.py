@@ -569,7 +569,7 @@ class StringList(List):
 
 
 class Metadata(Field):
-    """An object with strings of the client's own. In a new object, an empty one loads as None.
+    """An object with strings of the client's own. Empty metadata of a new object loads as None.
 
     In the changes of an object, null removes a name (RFC 7396). In a new object there is nothing to
     remove, so names with null are dropped. PostgreSQL limits the bytes, and the pairs of the merged

@@ -192,10 +192,11 @@ BEGIN
 END
 $$;
 
--- When a task gets another status, store the user if it is completed now, and clear it otherwise.
--- Releases 1.0.0 and 1.1.0 complete and reopen tasks without knowing the column. The user is the
--- last editor, and is not known if the UPDATE names none for its version. PostgreSQL runs triggers
--- in the order of their names, so next_version has already done so for the UPDATE of an operator.
+-- When the status of a task changes, store who completed the task, or NULL if the task is open now.
+-- Releases 1.0.0 and 1.1.0 complete and reopen tasks without knowing the column. The last editor
+-- completed the task. If the UPDATE names no editor of the new version, nobody knows who did.
+-- PostgreSQL runs triggers in the order of their names. So next_version has already given the
+-- UPDATE of an operator a new version, which has no editor.
 CREATE OR REPLACE FUNCTION record_completer() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

@@ -145,7 +145,7 @@ AS $$
 $$;
 
 -- Return whether a value is an object whose names and strings have lengths that metadata allows.
--- Reject one with too many pairs or bytes.
+-- Raise a check violation if the object has too many pairs or bytes.
 CREATE OR REPLACE FUNCTION is_metadata(metadata jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
@@ -168,9 +168,9 @@ BEGIN
 END
 $$;
 
--- Return the changes of an object whose metadata is given, with the whole metadata that it has
--- after them (RFC 7396): absent names stay, and null removes a name. NULL stands for an empty
--- object.
+-- Merge the metadata of an object into its changes (RFC 7396): return the changes with all metadata
+-- that the object has after them. Names that the changes lack stay, and null removes a name. NULL
+-- stands for an empty object.
 CREATE OR REPLACE FUNCTION with_metadata(changes jsonb, metadata jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
