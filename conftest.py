@@ -1,6 +1,7 @@
 """For all tests: choose which tests run and in how many processes, and provide a PostgreSQL."""
 
 import fcntl
+import gc
 import os
 import re
 import resource
@@ -112,18 +113,24 @@ def with_deselected(config):
 def pytest_collection(session):
     """Prepare a process that runs tests, and let one of several processes collect them first.
 
-    The others wait, and then read the modules that it has compiled.
+    The others wait, and then read the modules that it has compiled. The garbage collector would go
+    again and again through what lives until the end.
     """
     # With processes of xdist, this process runs no tests.
     if getattr(session.config.option, "dist", "no") != "no":
         return (yield)
     prepare(session.config)
-    with open(__file__) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        return (yield)
+    gc.disable()
+    try:
+        with open(__file__) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def prepare(config):

@@ -21,8 +21,18 @@ def cli(app):
 
 
 @pytest.fixture
-def with_settings(with_webhooks):
-    return lambda *words, **changes: CommandRunner(with_webhooks(**changes)).invoke(args=words)
+def with_settings(with_webhooks, webhooks_app):
+    """Return a function that runs a command with changed variables, or without changes.
+
+    Without changes it takes the service that all tests share, because to create one takes longer
+    than most commands.
+    """
+
+    def run(*words, **changes):
+        app = with_webhooks(**changes) if changes else webhooks_app
+        return CommandRunner(app).invoke(args=words)
+
+    return run
 
 
 @pytest.fixture

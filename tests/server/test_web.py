@@ -12,11 +12,10 @@ from support.processes import ALICE, CHUNKED, TASK, get, post, send, serving
 from support.project import PROJECT
 from support.rows import SESSION, TOKENS, UNKNOWN
 
+pytestmark = pytest.mark.slow
+
 # Each test runs on the HTTP server of the speedups, and on gunicorn's gthread.
-BOTH = [
-    pytest.param("on", marks=pytest.mark.speedups),
-    pytest.param("off", marks=pytest.mark.slow),
-]
+BOTH = [pytest.param("on", marks=pytest.mark.speedups), "off"]
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -190,7 +189,6 @@ LEAKY = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("speedups", BOTH)
 def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, speedups):
     log = tmp_path / "stderr"
@@ -217,7 +215,6 @@ def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, sp
     assert "Traceback" not in shown
 
 
-@pytest.mark.slow
 def test_on_a_platform_without_epoll_gunicorn_s_gthread_serves(database_url, connection, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import select\ndel select.epoll\n")
     paths = os.pathsep.join([str(tmp_path), str(PROJECT)])
