@@ -8,7 +8,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Any, NamedTuple
 
 import click
@@ -129,32 +128,22 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def on_a_terminal() -> bool:
-    """Return whether stderr is a terminal, which shows the progress of a command."""
-    # If the parent has closed stderr, sys.stderr is None.
-    return bool(sys.stderr and sys.stderr.isatty())
-
-
 @contextmanager
-def progress(
-    label: str, length: int | None, *, shown: bool = True
-) -> Iterator[Callable[[int], None]]:
-    """Show on stderr how many steps are done, if stderr is a terminal.
+def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
+    """Show on stderr how many of the steps are done, if stderr is a terminal.
 
     The ``with`` statement yields a function; call it with the number of newly completed steps.
+    Without a ``length``, nothing is shown.
     """
-    if not (shown and on_a_terminal()):
+    # If the parent has closed stderr, sys.stderr is None.
+    if not (length and sys.stderr and sys.stderr.isatty()):
         yield lambda _: None
         return
+    # Redraw the line only after a hundredth of the steps, because drawing takes longer than most
+    # steps.
+    redraw = max(1, length // 100)
     with click.progressbar(
-        count(),
-        length=length,
-        label=label,
-        file=sys.stderr,
-        show_pos=length is None,
-        # Redraw the line only after a hundredth of the steps, because drawing takes longer than
-        # most steps.
-        update_min_steps=max(1, (length or 10_000) // 100),
+        length=length, label=label, file=sys.stderr, update_min_steps=redraw
     ) as bar:
         yield bar.update
 

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 import click
 import psycopg
 
-from service.commands.base import current_settings, on_a_terminal, progress
+from service.commands.base import current_settings, progress
 from service.database.pool import connect, fault_of_locale
 from service.database.statements import (
     STATEMENTS,
@@ -84,8 +84,8 @@ class File:
             )
 
     def begins(self) -> None:
-        """Say once that an announced migration begins, unless a terminal shows the progress."""
-        if self._is_announced and not on_a_terminal():
+        """Say once that an announced migration begins."""
+        if self._is_announced:
             _say(f"applying {self.name}" + (f" {self.kind}" if self.kind else ""))
         self._is_announced = False
 
@@ -178,8 +178,7 @@ class Text(NamedTuple):
 def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
     """Apply all pending migrations, and return their names.
 
-    If ``is_announced``, print a line to stderr when each migration begins, unless stderr is a
-    terminal.
+    If ``is_announced``, print a line to stderr when each migration begins.
 
     Two parallel runs apply each file once: an advisory lock makes the second run wait, for as long
     as the first one lives.
@@ -191,18 +190,15 @@ def migrate(settings: Settings, *, is_announced: bool = False) -> list[str]:
         schema = [file for file in files if not file.has_functions]
         functions = [file for file in files if file.has_functions]
         done = []
-        with progress("migrate", len(files), shown=bool(files)) as step:
-            for file in schema:
-                if file.kind is None:
-                    done += _apply(connection, [file], settings)
-                elif _is_sole_run(connection, file, settings):
-                    APPLY[file.kind](connection, file, settings)
-                    _record(connection, file)
-                    done.append(file.name)
-                step(1)
-            if functions:
-                done += _apply(connection, functions, settings)
-                step(len(functions))
+        for file in schema:
+            if file.kind is None:
+                done += _apply(connection, [file], settings)
+            elif _is_sole_run(connection, file, settings):
+                APPLY[file.kind](connection, file, settings)
+                _record(connection, file)
+                done.append(file.name)
+        if functions:
+            done += _apply(connection, functions, settings)
         return done
 
 
@@ -421,28 +417,6 @@ class Watch:
         self._pids |= pids
 
 
-@contextmanager
-def signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP interrupt the command as Ctrl-C does.
-
-    On an interrupt, psycopg cancels the running statement. If the process just died, PostgreSQL
-    would continue the statement and keep its locks. A signal that was ignored at the start stays
-    ignored; nohup, for example, makes a command ignore SIGHUP.
-    """
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number, handler in before.items():
-        if handler != signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        text = "stopped: what is finished stays, and the next migrate continues from there"
-        raise click.ClickException(text) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 @click.command("migrate")
 @click.option(
     "--dry-run", is_flag=True, help="Print the names of the pending migrations, and apply none."
@@ -455,11 +429,17 @@ def migrate_database(dry_run: bool) -> None:
         with connect(current_settings(), "migrate") as connection:
             names = pending_migrations(connection)
     else:
-        with signals_interrupt():
+        # On an interrupt, psycopg cancels the running statement. PostgreSQL ends the statement of a
+        # process that just died after two seconds (sql/migrate/begin.sql).
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
             names = migrate(current_settings(), is_announced=True)
-            with connect(current_settings(), "migrate") as connection:
-                if fault := fault_of_locale(connection):
-                    click.echo(f"warning: {fault}", err=True)
+        except KeyboardInterrupt:
+            text = "stopped: what is finished stays, and the next migrate continues from there"
+            raise click.ClickException(text) from None
+        with connect(current_settings(), "migrate") as connection:
+            if fault := fault_of_locale(connection):
+                click.echo(f"warning: {fault}", err=True)
     for name in names:
         click.echo(name)
     if not names:

@@ -1,7 +1,6 @@
 """Commands for workspaces. No request can create one (docs/specification.md, section 4)."""
 
 import re
-import sys
 from typing import NamedTuple
 
 import click
@@ -14,7 +13,6 @@ from service.commands.base import (
     echo_rows,
     json_option,
     one_row,
-    progress,
     query,
     slug_argument,
     validate,
@@ -101,15 +99,8 @@ def export_workspace(slug: str) -> None:
     # needs.
     from service.commands.load import export
 
-    with (
-        connect() as connection,
-        click.open_file("-", "wb") as output,
-        # If the lines go to a terminal, they show the progress themselves.
-        progress("lines", None, shown=not sys.stdout.isatty()) as step,
-    ):
-        for line in export.lines(connection, slug):
-            output.write(line)
-            step(1)
+    with connect() as connection, click.open_file("-", "wb") as output:
+        output.writelines(export.lines(connection, slug))
         output.flush()
 
 

@@ -94,7 +94,7 @@ def load_file(
             size = None
             with suppress(OSError):
                 # A pipe has the size 0; a file object without a descriptor has no size.
-                size = os.fstat(file.fileno()).st_size or None
+                size = os.fstat(file.fileno()).st_size
             with progress("load", size) as step:
                 return load_lines(settings, file, name, step, match_users=match_users)
     except PermissionError as error:
