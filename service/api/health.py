@@ -2,12 +2,11 @@
 
 from typing import NamedTuple
 
-import psycopg
 from flask import Blueprint, Response
 from psycopg import errors
 
 from service.context import current_settings, current_state, db, retried
-from service.database.pool import OldServer, WrongEncoding
+from service.database.pool import UnusableDatabase
 from service.database.statements import (
     FunctionFile,
     UnusableObject,
@@ -27,13 +26,6 @@ health = Blueprint("health", __name__)
 # The seconds after which to try again. A migration takes seconds, so an earlier request would get
 # the same response.
 RETRY_AFTER = 5
-# What each of these errors says about the database: the name of a message.
-FAULTS: dict[type[psycopg.Error], str] = {
-    OldServer: "old_server",
-    WrongEncoding: "wrong_encoding",
-    errors.ReadOnlySqlTransaction: "read_only",
-    errors.InsufficientPrivilege: "no_rights",
-}
 # The time for the response in seconds, from the arrival of the request.
 TIME_LIMIT = 1.9
 
@@ -96,8 +88,12 @@ def check_health() -> Response:
         # The table is missing, or this role may not use its schema. The next statement finds out
         # which.
         pass
-    except (*FAULTS,) as error:
-        raise http_error(FAULTS[type(error)], RETRY_AFTER) from None
+    except UnusableDatabase as error:
+        raise http_error(error.name, RETRY_AFTER) from None
+    except errors.ReadOnlySqlTransaction:
+        raise http_error("read_only", RETRY_AFTER) from None
+    except errors.InsufficientPrivilege:
+        raise http_error("no_rights", RETRY_AFTER) from None
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if health and not unusable:
         return reply(health.body)

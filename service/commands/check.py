@@ -14,7 +14,7 @@ import psycopg
 from service.commands.base import connect, current_settings, describe, printable
 from service.commands.status import database, schema, webhooks
 from service.commands.status.section import Problem, Reader
-from service.database.pool import OldServer, WrongEncoding, encoding_of, fault_of_locale
+from service.database.pool import UnusableDatabase, encoding_of, fault_of_locale
 from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
@@ -86,10 +86,9 @@ def findings() -> Iterator[Finding]:
     try:
         with connect() as connection:
             yield from of_database(connection, current)
-    except OldServer as error:
-        yield Finding("connection", "", [Problem(str(error))])
-    except WrongEncoding as error:
-        yield Finding("encoding", "", [Problem(str(error))])
+    except UnusableDatabase as error:
+        name = "encoding" if error.name == "wrong_encoding" else "connection"
+        yield Finding(name, "", [Problem(str(error))])
     except psycopg.Error as error:
         # An error with FATAL means that PostgreSQL has rejected the connection. Any other error
         # means that PostgreSQL has not answered.

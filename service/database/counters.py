@@ -7,14 +7,11 @@ processes. A crash may lose the counts of the last ten seconds.
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from time import monotonic
 
 import psycopg
 
 from service.database.statements import Connection
 
-# Seconds between two writes.
-INTERVAL = 10
 # The upper bounds of the durations, in seconds.
 BOUNDS = 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 # SQLSTATEs of a corrupted table or index.
@@ -31,20 +28,13 @@ class Counters:
         self.requests: deque[Counted] = deque(maxlen=50_000)
         self._errors: deque[str] = deque(maxlen=1000)
         self._unsaved: defaultdict[str, float] = defaultdict(float)
-        self._due = 0.0
 
     def failed(self, error: psycopg.Error) -> None:
         if error.sqlstate in CORRUPTED:
             self._errors.append(error.sqlstate or "")
 
-    def save(self, connection: Connection, *, due: bool = True) -> None:
-        """Add the counts to the table; if that fails, keep them.
-
-        With ``due``, do nothing until INTERVAL seconds after the previous call that did something.
-        """
-        if due and monotonic() < self._due:
-            return
-        self._due = monotonic() + INTERVAL
+    def save(self, connection: Connection) -> None:
+        """Add the counts to the table; if that fails, keep them."""
         self._add_up()
         if self._unsaved:
             values = [*map(float, self._unsaved.values())]

@@ -34,23 +34,14 @@ log = logging.getLogger("service.database")
 
 
 class UnusableDatabase(psycopg.NotSupportedError):
-    """The service can never run on this database; the message says why."""
+    """The service can never run on this database; the message says why.
 
+    ``name`` is old_server or wrong_encoding: with SQL_ASCII, PostgreSQL would store any bytes.
+    """
 
-class OldServer(UnusableDatabase):
-    """The server is an older PostgreSQL than the statements need."""
-
-    def __init__(self, version: str) -> None:
-        super().__init__(f"PostgreSQL {version}: this service needs {OLDEST} or later")
-
-
-class WrongEncoding(UnusableDatabase):
-    """The encoding of the database is not UTF-8; with SQL_ASCII it would store any bytes."""
-
-    def __init__(self, encoding: str) -> None:
-        super().__init__(
-            f"the database has the encoding {encoding}: create another one with {CREATE}"
-        )
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
 
 
 def encoding_of(connection: Connection) -> str:
@@ -63,10 +54,13 @@ def fault_of(connection: Connection) -> UnusableDatabase | None:
     # The version is 0 behind a connection pooler that does not report it.
     if 0 < connection.info.server_version < OLDEST * 10_000:
         # Debian adds the version of its package, in parentheses.
-        version = connection.info.parameter_status("server_version") or "?"
-        return OldServer(version.partition(" ")[0])
-    encoding = encoding_of(connection)
-    return None if encoding == "UTF8" else WrongEncoding(encoding)
+        version = (connection.info.parameter_status("server_version") or "?").partition(" ")[0]
+        text = f"PostgreSQL {version}: this service needs {OLDEST} or later"
+        return UnusableDatabase("old_server", text)
+    if (encoding := encoding_of(connection)) != "UTF8":
+        text = f"the database has the encoding {encoding}: create another one with {CREATE}"
+        return UnusableDatabase("wrong_encoding", text)
+    return None
 
 
 class Locale(NamedTuple):
@@ -196,6 +190,9 @@ class Pool(ConnectionPool[Connection]):
     # Seconds between two checks of the connection of an idle process, and between two replacements
     # of connections that cannot write.
     CHECK_INTERVAL = 2
+    # Seconds between two signs of life, which are also saves of the counts, and how late one may
+    # be while all connections are in use.
+    SIGN_INTERVAL, LATE = 10, 10
 
     def __init__(
         self, settings: Settings, program: str, at_first: Callable[[Connection], None] | None = None
@@ -212,6 +209,8 @@ class Pool(ConnectionPool[Connection]):
             program, speedups=settings.uses_speedups if program == "web" else None
         )
         self._stopping = Event()
+        # When to save the counts and to renew the sign of life, by ``monotonic()``.
+        self._due = 0.0
         self._last_drained = 0.0
         # psycopg_pool logs why it cannot connect; log this only once a minute. A logger ignores a
         # filter that it already has.
@@ -314,7 +313,7 @@ class Pool(ConnectionPool[Connection]):
         """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
         try:
             # A busy process must not seem dead.
-            connection = self.getconn(1 if self.sign_of_life.is_late else 0.01)
+            connection = self.getconn(1 if monotonic() > self._due + self.LATE else 0.01)
         except (PoolTimeout, PoolClosed):
             # All connections are in use, or psycopg_pool is already trying to connect, with pauses
             # of 1 and 2 s.
@@ -323,7 +322,8 @@ class Pool(ConnectionPool[Connection]):
             # The first call reads PostgreSQL's last message, the second one the end of the stream.
             connection.pgconn.consume_input()
             connection.pgconn.consume_input()
-        if not connection.broken:
+        if not connection.broken and monotonic() >= self._due:
+            self._due = monotonic() + self.SIGN_INTERVAL
             self._write(self.counters.save, connection)
             self._write(self.sign_of_life.renew, connection)
         self.putconn(connection)
@@ -349,7 +349,7 @@ class Pool(ConnectionPool[Connection]):
         self._stopping.set()
         with suppress(PoolTimeout, psycopg.Error):
             connection = self.getconn(0.01)
-            self._write(partial(self.counters.save, due=False), connection)
+            self._write(self.counters.save, connection)
             self._write(self.sign_of_life.end, connection)
             self.putconn(connection)
         self.watchdog.close()

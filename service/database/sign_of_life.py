@@ -5,14 +5,10 @@ PgBouncer in transaction mode, a session has the name of the client that used it
 """
 
 import os
-from time import monotonic
 from typing import NamedTuple
 
 from service.database.statements import Connection
 from service.process import application_name
-
-# In seconds: INTERVAL is between two signs, and after LATE without a sign the next one is late.
-INTERVAL, LATE = 10, 20
 
 
 class Silent(NamedTuple):
@@ -29,20 +25,12 @@ class SignOfLife:
     def __init__(self, program: str, *, speedups: bool | None) -> None:
         self._program = program
         self._speedups = speedups
-        self._renewed: float | None = None
-
-    @property
-    def is_late(self) -> bool:
-        return self._renewed is None or monotonic() > self._renewed + LATE
 
     def renew(self, connection: Connection) -> None:
-        """Renew the row if that is due, and remove the rows of processes that were killed."""
-        if self._renewed is not None and monotonic() < self._renewed + INTERVAL:
-            return
+        """Renew the row, and remove the rows of processes that were killed."""
         # The name contains the process id, which differs in a fork.
         name = application_name(self._program)
         silent = connection.rows(Silent, "processes/renew", name=name, speedups=self._speedups)
-        self._renewed = monotonic()
         for process in silent:
             # Only processes of this host are checked, because only their process ids tell a killed
             # process from a frozen one.
@@ -50,8 +38,7 @@ class SignOfLife:
                 connection.run("processes/remove", name=process.name)
 
     def end(self, connection: Connection) -> None:
-        if self._renewed is not None:
-            connection.run("processes/remove", name=application_name(self._program))
+        connection.run("processes/remove", name=application_name(self._program))
 
 
 def is_ours(pid: int) -> bool:

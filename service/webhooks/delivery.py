@@ -87,12 +87,11 @@ def attempt(message: Message, settings: Settings, timeout: float, traceparent: s
     began = monotonic()
     try:
         answer = post(message.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
-        return outcome_of(message, answer, settings)
+        return outcome_of(message, answer, began, settings)
     except Exception as error:
         # Without an outcome, workers would repeat the attempt forever, and no list would show it.
         log.exception("delivery %s to webhook %s", message.id, message.webhook_id)
-        took = round((monotonic() - began) * 1000)
-        return outcome_of(message, Answer(took, error=type(error).__name__), settings)
+        return outcome_of(message, Answer(error=type(error).__name__), began, settings)
 
 
 def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
@@ -117,9 +116,8 @@ def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
     ]
 
 
-def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
-    schedule = settings.webhook_schedule
-    age = message.age + answer.milliseconds / 1000
+def outcome_of(message: Message, answer: Answer, began: float, settings: Settings) -> Outcome:
+    schedule, took = settings.webhook_schedule, monotonic() - began
     return Outcome(
         in_workspace_id=message.workspace_id,
         webhook_id=message.webhook_id,
@@ -127,12 +125,12 @@ def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
         number=message.number,
         success=answer.success,
         status=answer.status,
-        milliseconds=answer.milliseconds,
+        milliseconds=round(took * 1000),
         error=answer.error,
         answer=answer.content[:200]
         .decode("utf-8", "replace")
         .replace("\0", "\N{REPLACEMENT CHARACTER}"),
-        retry_delay=None if answer.success else retry_delay(age, answer, schedule),
+        retry_delay=None if answer.success else retry_delay(message.age + took, answer, schedule),
         backoff=max(schedule[0], retry_after(answer)),
         disable_after=settings.webhook_disable_after,
     )

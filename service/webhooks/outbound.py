@@ -113,7 +113,6 @@ resolver = Resolver()
 class Answer:
     """The receiver's status and first bytes, or an error: timeout, blocked, or its class."""
 
-    milliseconds: int
     status: int | None = None
     content: bytes = b""
     error: str | None = None
@@ -244,24 +243,14 @@ def post(
     allowed: Collection[str] = (),
 ) -> Answer:
     """Post ``body`` and return an Answer within ``timeout`` seconds; a failure is an Answer too."""
-    began = monotonic()
-
-    def answer(
-        status: int | None = None,
-        content: bytes = b"",
-        error: str | None = None,
-        retry_after: str | None = None,
-    ) -> Answer:
-        took = round((monotonic() - began) * 1000)
-        return Answer(took, status, content, error, retry_after)
-
+    end = monotonic() + timeout
     try:
         parts, port, address = resolve(url, allowed, timeout)
     except BlockedURL as blocked:
-        return answer(error=f"blocked: {blocked}")
+        return Answer(error=f"blocked: {blocked}")
     except TimeoutError:
-        return answer(error="timeout")
-    left = max(0.01, timeout - (monotonic() - began))
+        return Answer(error="timeout")
+    left = max(0.01, end - monotonic())
     kind = PinnedHTTPS if parts.scheme == "https" else PinnedHTTP
     connection = kind(parts.hostname or "", port, timeout=left)
     connection.address = address
@@ -276,11 +265,11 @@ def post(
         content = response.read(MAX_RESPONSE_BYTES, decode_content=False)
         if connection.expired:
             # Without this check, a response that the deadline has cut off would look complete.
-            return answer(error="timeout")
-        return answer(response.status, content, retry_after=response.headers.get("Retry-After"))
+            return Answer(error="timeout")
+        return Answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         late = connection.expired or isinstance(error, TimeoutError)
-        return answer(error="timeout" if late else type(error).__name__)
+        return Answer(error="timeout" if late else type(error).__name__)
     finally:
         deadline.cancel()
         connection.close()

@@ -145,9 +145,7 @@ def test_an_ordinary_migration_after_one_in_batches_changes_versions_again(run, 
 
 
 @pytest.mark.slow
-def test_migrate_says_that_a_migration_begins_before_it_ends(
-    run, watcher, copied, other
-):
+def test_migrate_says_that_a_migration_begins_before_it_ends(run, watcher, copied, other):
     """A log of a pipeline would otherwise show nothing until all migrations are applied."""
     with blocked(BACKFILL[0], run, watcher, copied, other) as process:
         assert process.stderr.readline() == BEGIN[-1]

@@ -49,10 +49,9 @@ def test_a_bucket_counts_each_request_that_took_at_most_its_time_and_counts_are_
     counters = pool.counters
     for seconds in (0.01, 0.02, 0.3, 7):
         counters.requests.append(("GET", "/api/tasks", 200, seconds, seconds / 2))
-    with pool.connection() as connection:
-        counters.save(connection, due=False)
-        counters.requests.append(("GET", "/api/tasks", 200, 1, 0))
-        counters.save(connection)
+    pool.check_idle()
+    counters.requests.append(("GET", "/api/tasks", 200, 1, 0))
+    pool.check_idle()
     found = {name.partition("bucket")[2]: number for name, number in metrics(cli).items()}
     numbers = [found[f'{{method="GET",route="/api/tasks",le="{le}"}}']
                for le in (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, "+Inf")]  # fmt: skip
@@ -82,7 +81,7 @@ def test_requests_with_invented_methods_are_counted_in_one_series(build, cli):
         Client(app).send(method, "/nothing")
         Client(app).send(method, "/tasks")
     with pool.connection() as connection:
-        pool.counters.save(connection, due=False)
+        pool.counters.save(connection)
     series = [name for name in metrics(cli) if name.startswith("task_service_requests_total")]
     assert {re.search('method="(.*?)"', name)[1] for name in series} == {"-"}
 

@@ -9,7 +9,7 @@ from support.database import alice_at, open_pool
 from support.proxy import Proxy
 
 from service.commands.plans import ListedPlan
-from service.database.pool import Watchdog, WrongEncoding
+from service.database.pool import UnusableDatabase, Watchdog
 
 
 def test_the_app_opens_no_connection_before_its_first_request(build, connection):
@@ -132,8 +132,8 @@ def test_after_a_connection_to_a_database_of_another_encoding_the_next_request_t
     """A later connection may reach another database, so only the newest connection counts."""
     pool = open_pool(build(web_threads=1))
     pool.give_back(pool.take(time.monotonic() + 5, 0))
-    pool.fault = WrongEncoding("SQL_ASCII")
-    with pytest.raises(WrongEncoding):
+    pool.fault = UnusableDatabase("wrong_encoding", "the encoding is SQL_ASCII")
+    with pytest.raises(UnusableDatabase):
         pool.take(time.monotonic() + 5, 0)
     pool.give_back(pool.take(time.monotonic() + 5, 0))
 

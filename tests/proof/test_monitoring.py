@@ -63,7 +63,7 @@ def metrics(build, database_url):
     pool = open_pool(build())
     pool.counters.requests.append(("GET", "/api/tasks", 200, 0.02, 0.01))
     with pool.connection() as connection:
-        pool.counters.save(connection, due=False)
+        pool.counters.save(connection)
     ran = CliRunner().invoke(main, ["status", "--metrics"], env={"DATABASE_URL": database_url})
     assert ran.exit_code == 0
     return ran.stdout

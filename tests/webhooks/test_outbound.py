@@ -11,7 +11,7 @@ import threading
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 from support.processes import wait_until
@@ -149,9 +149,10 @@ def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
 
 def times_out(url, timeout, *, least=0, most=9000):
     """Require that an attempt times out, after ``least`` to ``most`` milliseconds."""
+    began = monotonic()
     sent = send(url, timeout=timeout)
     assert (sent.status, sent.error) == (None, "timeout")
-    assert least <= sent.milliseconds <= most
+    assert least <= (monotonic() - began) * 1000 <= most
 
 
 @pytest.mark.parametrize("host", PRIVATE)
@@ -463,7 +464,7 @@ def test_the_systemd_units_allow_enough_threads_to_look_up_names():
     ("status", "success"), [(None, False), (199, False), (200, True), (299, True), (300, False)]
 )
 def test_a_delivery_succeeds_if_the_receiver_returns_any_status_of_2xx(status, success):
-    assert Answer(1, status).success == success
+    assert Answer(status).success == success
 
 
 def test_a_host_whose_name_server_is_dead_does_not_delay_other_hosts(names, receiver, connects):

@@ -53,7 +53,7 @@ def test_an_attempt_may_take_half_of_the_lease_at_most(worker, connection, recei
 
 
 SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
-FAILED = Answer(1, 500)
+FAILED = Answer(500)
 
 
 @pytest.mark.nodatabase
@@ -117,14 +117,14 @@ def test_the_time_that_an_attempt_takes_shortens_the_delay_before_the_next_one(r
     ],
 )  # fmt: skip
 def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
-    assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= most
+    assert least <= retry_delay(0, Answer(429, retry_after=text), (0.1,)) <= most
 
 
 @pytest.mark.nodatabase
 def test_retry_after_may_be_a_date():
     date = datetime.now(UTC) + timedelta(hours=2)
     for text in (http_date(date), date.strftime("%a %b %d %H:%M:%S %Y")):
-        assert 7100 < retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= 7200
+        assert 7100 < retry_delay(0, Answer(429, retry_after=text), (5,)) <= 7200
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, OverflowError, MemoryError, RecursionError])
