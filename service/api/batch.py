@@ -138,7 +138,7 @@ REFUSALS = (NotFound, HTTPError, psycopg.IntegrityError, psycopg.DataError)
 
 
 @batch.post("/tasks/batch")
-@operation(TaskBatch(), TaskBatchResult, kind="object", also=(412,), idempotent="workspace")
+@operation(TaskBatch(), TaskBatchResult, also=(412,), idempotent="workspace")
 def change_tasks(batch: Values) -> Response:
     """Create, change and delete up to 100 tasks: all of them, or none
 

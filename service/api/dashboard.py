@@ -68,7 +68,7 @@ class StatsFilter(schemas.Query):
 
 
 @dashboard.get("/dashboard/stats")
-@operation(StatsFilter(), DashboardStats, kind="object")
+@operation(StatsFilter(), DashboardStats)
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 

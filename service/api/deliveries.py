@@ -99,7 +99,7 @@ def list_deliveries(query: Values, id: str) -> Response:
 
 
 @deliveries.get("/webhooks/<id:id>/deliveries/<id:delivery>")
-@operation(response=DeliveryDetails, kind="object", also=(403,))
+@operation(response=DeliveryDetails, also=(403,))
 def get_delivery(id: str, delivery: str) -> Response:
     """Return a delivery with its body
 
@@ -109,7 +109,7 @@ def get_delivery(id: str, delivery: str) -> Response:
 
 
 @deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
-@operation(response=Delivery, kind="object", idempotent="workspace", has_dry_run=False)
+@operation(response=Delivery, idempotent="workspace", has_dry_run=False)
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes
 

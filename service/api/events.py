@@ -69,7 +69,7 @@ class Settled(NamedTuple):
 
 
 @events.get("/events")
-@operation(EventFilter(), EventPage, kind="object", also=(409, 410))
+@operation(EventFilter(), EventPage, also=(409, 410))
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 

@@ -54,7 +54,7 @@ class Health(schemas.Resource):
 
 
 @health.get("/")
-@operation(response=ServiceIndex, kind="object")
+@operation(response=ServiceIndex)
 def get_index() -> Response:
     """Return the paths that need no credential
 
@@ -66,7 +66,7 @@ def get_index() -> Response:
 
 
 @health.get("/healthz")
-@operation(response=Health, kind="object", also=(503,))
+@operation(response=Health, also=(503,))
 def check_health() -> Response:
     """Return 200 if the service can serve requests, and 503 if it cannot
 

@@ -93,7 +93,7 @@ class ChangedMe(NamedTuple):
 
 
 @me.get("/me")
-@operation(response=Me, kind="object", ignores_workspace_header=True)
+@operation(response=Me, ignores_workspace_header=True)
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
 
@@ -105,7 +105,7 @@ def get_me() -> Response:
 
 
 @me.patch("/me")
-@operation(Me(partial=True), Me, kind="object", idempotent="user", ignores_workspace_header=True)
+@operation(Me(partial=True), Me, idempotent="user", ignores_workspace_header=True)
 def update_me(changes: Values) -> Response:
     """Choose your active workspace, or change your name
 

@@ -132,7 +132,7 @@ def list_meetings(query: Values) -> Response:
 
 
 @meetings.post("/meetings")
-@operation(Meeting(), MeetingDetails, 201, idempotent="workspace")
+@operation(Meeting(), MeetingDetails, 201, idempotent="workspace", kind="versioned")
 def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
 
@@ -145,7 +145,7 @@ def create_meeting(meeting: Values) -> Response:
 
 
 @meetings.get("/meetings/<id:id>")
-@operation(response=MeetingDetails)
+@operation(response=MeetingDetails, kind="versioned")
 def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
@@ -157,7 +157,12 @@ def get_meeting(id: str) -> Response:
 
 
 @meetings.patch("/meetings/<id:id>")
-@operation(MeetingDetails(partial=True, dump_only=["id"]), MeetingDetails, idempotent="workspace")
+@operation(
+    MeetingDetails(partial=True, dump_only=["id"]),
+    MeetingDetails,
+    idempotent="workspace",
+    kind="versioned",
+)
 def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears a field (RFC 7396)
 
@@ -183,7 +188,7 @@ class DeletedMeeting(NamedTuple):
 
 
 @meetings.delete("/meetings/<id:id>")
-@operation(status=204, idempotent="workspace")
+@operation(status=204, idempotent="workspace", kind="versioned")
 def delete_meeting(id: str) -> Response:
     """Delete a meeting permanently
 

@@ -66,7 +66,7 @@ def list_members(id: str) -> Response:
 
 
 @members.post("/workspaces/<id:id>/members")
-@operation(NewMember(), Member, 201, kind="object", idempotent="path")
+@operation(NewMember(), Member, 201, idempotent="path")
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
 
@@ -97,7 +97,7 @@ def add_member(member: Values, id: str) -> Response:
 
 
 @members.get("/workspaces/<id:id>/members/<id:member>")
-@operation(response=Person, kind="object")
+@operation(response=Person)
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
@@ -110,7 +110,7 @@ def get_member(id: str, member: str) -> Response:
 
 
 @members.patch("/workspaces/<id:id>/members/<id:member>")
-@operation(Member(partial=True), Member, kind="object", idempotent="path")
+@operation(Member(partial=True), Member, idempotent="path")
 def update_member(changes: Values, id: str, member: str) -> Response:
     """Change the role of a member; owners and admins only
 
@@ -123,7 +123,7 @@ def update_member(changes: Values, id: str, member: str) -> Response:
 
 
 @members.delete("/workspaces/<id:id>/members/<id:member>")
-@operation(status=204, kind="object", idempotent="path")
+@operation(status=204, idempotent="path")
 def remove_member(id: str, member: str) -> Response:
     """Remove a member from a workspace, or leave it yourself
 

@@ -50,7 +50,6 @@ def become_user(session: Values) -> None:
     Session(),
     Session,
     201,
-    kind="object",
     idempotent="user",
     has_dry_run=False,
     before=become_user,

@@ -255,7 +255,7 @@ def delete(id: str, versions: str) -> Deleted:
 
 
 @tasks.post("/tasks")
-@operation(Task(), Task, 201, idempotent="workspace")
+@operation(Task(), Task, 201, idempotent="workspace", kind="versioned")
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
@@ -269,7 +269,7 @@ def create_task(task: Values) -> Response:
 
 
 @tasks.get("/tasks/<id:id>")
-@operation(response=Task)
+@operation(response=Task, kind="versioned")
 def get_task(id: str) -> Response:
     """Return a task
 
@@ -279,7 +279,7 @@ def get_task(id: str) -> Response:
 
 
 @tasks.patch("/tasks/<id:id>")
-@operation(Task(partial=True, dump_only=["id"]), Task, idempotent="workspace")
+@operation(Task(partial=True, dump_only=["id"]), Task, idempotent="workspace", kind="versioned")
 def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears a field (RFC 7396)
 
@@ -294,7 +294,7 @@ def update_task(changes: Values, id: str) -> Response:
 
 
 @tasks.delete("/tasks/<id:id>")
-@operation(status=204, idempotent="workspace")
+@operation(status=204, idempotent="workspace", kind="versioned")
 def delete_task(id: str) -> Response:
     """Delete a task and its subtasks permanently
 

@@ -84,7 +84,6 @@ def list_tokens() -> Response:
     NewToken(),
     NewToken,
     201,
-    kind="object",
     idempotent="user",
     has_dry_run=False,
     session_only="token_for_tokens",
@@ -122,7 +121,6 @@ def create_token(token: Values) -> Response:
 @tokens.delete("/tokens/<id:id>")
 @operation(
     status=204,
-    kind="object",
     idempotent="user",
     has_dry_run=False,
     session_only="token_for_tokens",
@@ -138,9 +136,7 @@ def revoke_token(id: str) -> Response:
 
 
 @tokens.delete("/session")
-@operation(
-    status=204, kind="object", session_only="token_for_session", ignores_workspace_header=True
-)
+@operation(status=204, session_only="token_for_session", ignores_workspace_header=True)
 def end_session() -> Response:
     """End the session of this request and remove its cookie
 

@@ -232,7 +232,7 @@ def update_webhook(changes: Values, id: str) -> Response:
 
 
 @webhooks.delete("/webhooks/<id:id>")
-@operation(status=204, idempotent="workspace", has_dry_run=False)
+@operation(status=204, idempotent="workspace", has_dry_run=False, kind="versioned")
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
 
@@ -245,7 +245,7 @@ def delete_webhook(id: str) -> Response:
 
 
 @webhooks.post("/webhooks/<id:id>/rotate")
-@operation(response=WebhookSecret, kind="object", idempotent="workspace", has_dry_run=False)
+@operation(response=WebhookSecret, idempotent="workspace", has_dry_run=False)
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 
@@ -260,7 +260,7 @@ def rotate_secret(id: str) -> Response:
 
 
 @webhooks.post("/webhooks/<id:id>/ping")
-@operation(response=Ping, kind="object")
+@operation(response=Ping)
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome
 

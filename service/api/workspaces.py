@@ -68,7 +68,7 @@ def list_workspaces() -> Response:
 
 
 @workspaces.get("/workspaces/<id:id>")
-@operation(response=WorkspaceDetails)
+@operation(response=WorkspaceDetails, kind="versioned")
 def get_workspace(id: str) -> Response:
     """Return a workspace
 
@@ -78,7 +78,9 @@ def get_workspace(id: str) -> Response:
 
 
 @workspaces.patch("/workspaces/<id:id>")
-@operation(WorkspaceDetails(partial=True), WorkspaceDetails, idempotent="workspace")
+@operation(
+    WorkspaceDetails(partial=True), WorkspaceDetails, idempotent="workspace", kind="versioned"
+)
 def update_workspace(changes: Values, id: str) -> Response:
     """Change the name or the timezone of a workspace; owners and admins only
 

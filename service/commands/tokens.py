@@ -20,7 +20,7 @@ from service.commands.base import (
 from service.commands.users import ListedUser
 from service.database.statements import IdRow
 from service.output import echo_secret
-from service.values.types import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
+from service.values.types import NIL_UUID, Timestamp, uuid_or_nil
 
 # What to do if a new token or session could not be printed.
 NOBODY_HAS = "the {} exists, but nobody has it: token list {} shows its id, revoke it"
@@ -81,7 +81,6 @@ def create_token(
     that workspace only, and is revoked when the user leaves the workspace. Make such a token for
     each program.
     """
-    name = validate(Text(MAX_NAME), "--name", name)
     secret = new_token(email, scope=scope, days=expires_in, name=name, workspace=workspace)
     echo_secret(secret, NOBODY_HAS.format("token", email))
 

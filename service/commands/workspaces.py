@@ -15,11 +15,9 @@ from service.commands.base import (
     one_row,
     query,
     slug_argument,
-    validate,
     yes_option,
 )
 from service.commands.plans import check_plan
-from service.values.types import MAX_NAME, Text
 
 
 class ListedWorkspace(NamedTuple):
@@ -56,7 +54,7 @@ workspace = click.Group("workspace")
 )
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
     """Create a workspace; prints its id."""
-    name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
+    name = name.strip()
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     check_plan(plan)

@@ -50,8 +50,6 @@ CHILDREN_END = 10
 
 # The number of lines of the log that an error shows.
 LAST_LINES = 10
-# Patterns for the line of the log that says why PostgreSQL has ended, the most reliable one first.
-REASONS = "FATAL:|PANIC:", "could not", ""
 
 
 class CannotStart(click.ClickException):
@@ -262,13 +260,8 @@ class Postgres:
             )
         except subprocess.CalledProcessError as error:
             content = self.log.read_bytes() if self.log.exists() else b""
-            written = content[logged:].decode(errors="replace").splitlines()
-            # As the reason show the last fatal error. If there is none, show the last system call
-            # that failed, and without one, the last line.
-            found = [[line for line in written if re.search(mark, line)] for mark in REASONS]
-            reasons = next(filter(None, found), [])[-1:]
-            rest = [line for line in written if line not in reasons][-LAST_LINES:]
-            shown = [f"{program} failed", *reasons, *error.stderr.splitlines(), *rest]
+            written = content[logged:].decode(errors="replace").splitlines()[-LAST_LINES:]
+            shown = [f"{program} failed", *written, *error.stderr.splitlines()]
             raise CannotStart("\n".join(shown)) from None
 
     def running(self) -> bool:

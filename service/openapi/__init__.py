@@ -38,7 +38,7 @@ def document() -> bytes:
 
 
 @openapi.get("/openapi.json")
-@operation(kind="object")
+@operation()
 def get_openapi() -> Response:
     """Return this document
 

@@ -50,7 +50,7 @@ class Operation:
     status: int = 200
     # ``versioned`` is an object with an ETag. ``live`` is an object with an ETag of which some
     # members change without a new version, so GET never returns 304.
-    kind: Kind = "versioned"
+    kind: Kind = "object"
     # The statuses of errors that do not follow from the method and the path.
     also: tuple[int, ...] = ()
     # In which workspace a key of the caller counts; None if the view ignores Idempotency-Key.

@@ -23,7 +23,6 @@ from service.values.types import (
     UUID,
     CountingNumber,
     Day,
-    Field,
     Id,
     NewId,
     OneOf,
@@ -40,14 +39,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UserRef(String):
-    default_error_messages = {"user": "must be the e-mail address or the id of a user"}
+    default_error_messages = {"form": "must be the e-mail address or the id of a user"}
     max, min = MAX_EMAIL, 1
-
-    def _convert(self, value: object) -> str:
-        text = super()._convert(value)
-        if "@" not in text and not UUID.fullmatch(text):
-            raise self.make_error("user")
-        return text
+    well_formed = re.compile(f".*@.*|{UUID.pattern}", re.DOTALL)
 
 
 class LineTimestamp(Timestamp):
@@ -70,16 +64,9 @@ class PastTimestamp(LineTimestamp):
         return timestamp
 
 
-class Fingerprint(Field):
-    default_error_messages = {"fingerprint": "must be 16 of the characters 0-9 a-f"}
-
-    def __init__(self) -> None:
-        super().__init__(known={"type": "string"}, load_default=None)
-
-    def _convert(self, value: object) -> str:
-        if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{16}", value):
-            raise self.make_error("fingerprint")
-        return value
+class Fingerprint(String):
+    default_error_messages = {"form": "must be 16 of the characters 0-9 a-f"}
+    well_formed = re.compile("[0-9a-f]{16}")
 
 
 class Line(Resource):
@@ -161,7 +148,7 @@ class LoadedWebhook(OwnedLine, CreatedLine, Webhook):
     """A webhook, with the number and the key from which its secret is derived."""
 
     secret_number = CountingNumber(load_default=1)
-    key_fingerprint = Fingerprint()
+    key_fingerprint = Fingerprint(load_default=None)
     disabled_at = PastTimestamp(load_default=None)
     disabled_reason = Text(MAX_TITLE, load_default=None)
     version = CountingNumber(load_default=1)
@@ -172,7 +159,7 @@ class PreviousSecretLine(OwnedLine):
 
     webhook_id = Id(required=True)
     number = CountingNumber(required=True)
-    key_fingerprint = Fingerprint()
+    key_fingerprint = Fingerprint(load_default=None)
     expires_at = Timestamp(required=True)
 
 
