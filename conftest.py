@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import fields
 
 import psycopg
@@ -208,7 +208,7 @@ def template(request, tmp_path_factory):
     from service.devkit.postgres import Postgres
 
     # Nobody needs the data after a crash of the machine, so do not wait for the disk.
-    with Postgres(request.config.stash[FOLDER], durable=False) as postgres:
+    with closing(Postgres(request.config.stash[FOLDER], durable=False)) as postgres:
         if hasattr(request.config, "workerinput"):
             shared = tmp_path_factory.getbasetemp().parent / "postgres"
             with shared.with_suffix(".lock").open("w") as lock:

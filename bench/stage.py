@@ -36,14 +36,14 @@ def database(tasks, migrated=None):
     with tempfile.TemporaryDirectory(prefix="service-bench-", ignore_cleanup_errors=True) as folder:
         # If this user is root, PostgreSQL runs as another user, who must be able to enter.
         os.chmod(folder, 0o711)  # noqa: S103
-        postgres = embedded.start(folder)
+        postgres = embedded.Postgres(folder).start()
         try:
             url = postgres.get_uri()
             (migrated or create_tables)(url)
             fill(url, {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks})
             yield url, postgres.get_pid()
         finally:
-            postgres.cleanup()
+            postgres.close()
 
 
 def create_tables(url):

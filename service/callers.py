@@ -27,19 +27,15 @@ class CreatedSession(NamedTuple):
     body: bytes
 
 
-def generate_token(kind: str) -> str:
-    """Make a token of the kind ``api`` or ``session``: a prefix and 160 random bits.
-
-    The prefix lets scanners find a leaked token.
-    """
-    return f"tmw_{kind}_{token_hex(20)}"
-
-
 def create_credential(
     store: Callable[..., Stored], kind: str, /, **values: object
 ) -> tuple[str, Stored]:
-    """Make a token and store its hash with ``store``; return the token and the row."""
-    token = generate_token(kind)
+    """Make a token, and store its hash with ``store``; return the token and the row.
+
+    The token has its kind, ``api`` or ``session``, and 160 random bits. Its prefix lets scanners
+    find a leaked token.
+    """
+    token = f"tmw_{kind}_{token_hex(20)}"
     return token, store(kind=kind, hash=token_hash(token), **values)
 
 

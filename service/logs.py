@@ -29,8 +29,6 @@ rarely_logged: dict[str, float] = {}
 class JSONFormat(logging.Formatter):
     """One JSON object per line; ``time`` is a timestamp of RFC 3339."""
 
-    encode = staticmethod(json.JSONEncoder().encode)
-
     def format(self, record: logging.LogRecord) -> str:
         """Write time, level, process and message; a traceback is the member ``exception``."""
         line: Line = {
@@ -41,7 +39,7 @@ class JSONFormat(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return self.encode(line)
+        return json.dumps(line)
 
     def request(self, line: Line, times: Times, request_id: str) -> str:
         """Write the members of the line, the times as milliseconds, and the id of the request."""
@@ -50,7 +48,7 @@ class JSONFormat(logging.Formatter):
             for name, seconds in times.items()
             if seconds >= SHORTEST or name == "ms"
         }
-        return self.encode({"time": timestamp(time()), **line, **own, "requestId": request_id})
+        return json.dumps({"time": timestamp(time()), **line, **own, "requestId": request_id})
 
 
 class TextFormat(logging.Formatter):

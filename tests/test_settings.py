@@ -83,16 +83,10 @@ def test_the_error_for_an_invalid_value_names_the_variable_and_what_is_allowed(v
             Settings.read({variable: text})
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("*", "* is not an origin"),
-        ("https://example.com/", "https://example.com/ must be in lower case and have no path"),
-        ("https://example.com:443", "must not name the default port"),
-    ],
-)
-def test_an_invalid_origin_is_rejected_with_the_reason(text, reason):
-    with pytest.raises(InvalidSetting, match=re.escape(reason)):
+@pytest.mark.parametrize("text", ["*", "https://example.com/", "https://example.com:443"])
+def test_an_invalid_origin_is_named_with_all_that_an_origin_must_be(text):
+    reason = "in lower case, without a path and without the default port"
+    with pytest.raises(InvalidSetting, match=re.escape(f"{reason}; {text} is not an origin")):
         Settings.read({"CORS_ORIGINS": f"https://app.example.com,{text}"})
 
 

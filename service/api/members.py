@@ -1,10 +1,11 @@
 """The members of workspaces."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 
 from service.context import current_settings, db
 from service.database.statements import IdRow
-from service.members import AddedMember, ChangedMember
 from service.values import Values, schemas
 from service.values.types import ROLES, Email, Id, OneOf, PersonName, Timestamp
 from service.web.errors import http_error
@@ -52,6 +53,27 @@ class NewMember(Member):
         load_default=None,
         allow_none=False,
     )
+
+
+class AddedMember(NamedTuple):
+    permitted: bool
+    # False if the user is deactivated.
+    can_join: bool
+    # Null if no user has the address.
+    id: str | None
+    # Null if the user is already a member, or may not become one.
+    body: bytes | None
+
+
+class ChangedMember(NamedTuple):
+    """The row of a change of role or of a removal; without both conditions, nothing changes."""
+
+    # The caller may change this member.
+    permitted: bool
+    # The workspace still has an owner after the change.
+    has_owner: bool
+    # The member as JSON; null after a removal.
+    body: bytes | None
 
 
 @members.get("/workspaces/<id:id>/members")

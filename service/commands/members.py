@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import click
 
+from service.api.members import AddedMember, ChangedMember
 from service.callers import OPERATOR
 from service.commands.base import (
     confirm,
@@ -17,7 +18,6 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
-from service.members import AddedMember, ChangedMember
 from service.values.types import ROLES, StoredEmail
 
 

@@ -63,7 +63,7 @@ def end_with_parent() -> None:
 
 
 class Children:
-    """The processes gunicorn and worker; leaving the ``with`` block ends both.
+    """The processes gunicorn and worker; ``close`` ends both.
 
     Both inherit the file descriptors ``shared``. With ``at_once``, SIGKILL ends them, without time
     to finish their work.
@@ -82,12 +82,6 @@ class Children:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
         self._files = modification_times()
-
-    def __enter__(self) -> "Children":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def start_web(self, *, app: str = server.APP) -> None:
         """Start gunicorn on the first shared socket.

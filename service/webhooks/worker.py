@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -88,7 +89,9 @@ class Worker:
         # sigwait, because a signal handler could run while this thread holds a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-        threads = [Thread(target=self.repeat, args=(self.prune_round, PRUNE_INTERVAL))]
+        # The next round of pruning continues after the rows that had to stay.
+        prune = partial(self.prune, MAX_EMPTY_BATCHES)
+        threads = [Thread(target=self.repeat, args=(prune, PRUNE_INTERVAL))]
         if deliver:
             threads.append(Thread(target=self.repeat, args=(self.check_keys, PRUNE_INTERVAL)))
             threads += [
@@ -145,19 +148,13 @@ class Worker:
                 self._idle_until = 0
         return True
 
-    def check_keys(self) -> bool:
+    def check_keys(self) -> None:
         """If the keys that WEBHOOK_KEY lacks have changed, log them."""
         with self._connection("webhooks/missing_keys") as connection:
             missing = missing_keys(connection, self.settings)
         if missing != self._missing:
             warn_of_missing_keys(missing, self.settings)
         self._missing = missing
-        return False
-
-    def prune_round(self) -> bool:
-        """Prune once; the next round continues after the rows that had to stay."""
-        self.prune(MAX_EMPTY_BATCHES)
-        return False
 
     def prune(self, max_empty_batches: float = inf) -> None:
         """Run all statements that prune, then raise the first failure."""
@@ -183,8 +180,11 @@ class Worker:
                 return
             empty_batches += not pruned.deleted
 
-    def repeat(self, work: Callable[[], bool], interval: float) -> None:
-        """Call ``work`` until the worker stops; wait after an idle call, and after an error."""
+    def repeat(self, work: Callable[[], bool | None], interval: float) -> None:
+        """Call ``work`` until the worker stops.
+
+        Wait after an error, and after a call that did not return True.
+        """
         while not self.stopping.is_set():
             try:
                 if not work():

@@ -475,7 +475,7 @@ def test_if_postgresql_cannot_start_the_error_shows_only_the_log_of_this_start(f
         file.write("FATAL:  an earlier failure\n")
     with pytest.raises(embedded.CannotStart) as caught:
         postgres.start()
-    postgres.cleanup()
+    postgres.close()
     first, reason, *_ = caught.value.message.splitlines()
     assert first == "pg_ctl failed"
     assert "max_connections" in reason
@@ -527,7 +527,7 @@ def test_erasing_the_data_removes_no_other_file_in_the_data_folder(folder):
     server.erase()
     assert not (folder / "postgres").exists()
     assert (folder / "thesis.txt").exists()
-    server.cleanup()
+    server.close()
 
 
 @pytest.mark.slow
@@ -541,11 +541,11 @@ def test_as_root_no_folder_changes_its_mode_and_the_data_folder_must_be_open_to_
     closed = site.parent
     before = modes(binaries, folder)
     with pytest.raises(embedded.CannotStart, match=f"cannot enter {closed}: choose"):
-        embedded.start(closed / "data")
-    server = embedded.start(folder / "new" / "data")
+        embedded.Postgres(closed / "data").start()
+    server = embedded.Postgres(folder / "new" / "data").start()
     with psycopg.connect(server.get_uri()) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    server.cleanup()
+    server.close()
     assert modes(binaries, folder) == before
 
 

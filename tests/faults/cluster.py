@@ -101,7 +101,7 @@ def pair_of_servers():
             )
             Path(folder).chmod(0o711)
             servers.append(Server(folder))
-            stack.callback(servers[-1].cleanup)
+            stack.callback(servers[-1].close)
         primary, standby = servers
         primary.create()
         primary.start()

@@ -63,14 +63,14 @@ def postgres():
         prefix="service-faults-", ignore_cleanup_errors=True
     ) as folder:
         os.chmod(folder, 0o711)
-        server = embedded.start(folder)
+        server = embedded.Postgres(folder).start()
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             # The data need not survive a crash of the machine, and recovery should be short.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("ALTER SYSTEM SET max_wal_size = '64MB'")
             connection.execute("SELECT pg_reload_conf()")
         yield server
-        server.cleanup()
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ def new_webhook(connection, workspace_id, url, key):
 def signs(received, key, webhook, number=1):
     """Return whether the post is signed with this secret of the webhook."""
     secret = secrets.derive_secret(key, webhook, number)
-    return is_genuine(received.headers, received.body, secret)
+    return is_genuine(received.headers.get, received.body, secret)
 
 
 def warnings(caplog):

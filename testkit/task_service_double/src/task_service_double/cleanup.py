@@ -141,4 +141,4 @@ def remove_abandoned(*folders: Path) -> None:
                 postgres = Postgres(folder)
                 postgres.erase()
                 shutil.rmtree(folder, ignore_errors=True)
-                postgres.cleanup()
+                postgres.close()

@@ -51,7 +51,7 @@ class Receiver:
 
     def receive(self, headers: Headers, body: bytes) -> int:
         """Record a post, and return the status of its response; 400 if no signature is valid."""
-        if not is_genuine(headers, body, self.secret):
+        if not is_genuine(headers.get, body, self.secret):
             return 400
         with self._changed:
             behavior = self._behavior

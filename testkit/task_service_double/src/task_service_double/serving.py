@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
@@ -62,7 +62,7 @@ def serve(
             postgres = None
             url = stack.enter_context(new_database(database))
         else:
-            postgres = stack.enter_context(Postgres(folder, durable=False))
+            postgres = stack.enter_context(closing(Postgres(folder, durable=False)))
             url = postgres.future_uri()
         key = token_hex(32)
         base_url = set_environment(listener, url, key)
@@ -76,9 +76,8 @@ def serve(
         log = stack.enter_context(log_path.open("ab")) if log_path else None
         variables = {**os.environ, **environment.variables()}
         sockets = listener.fileno(), control.fileno(), ready
-        children = stack.enter_context(
-            Children(variables, interrupt, *sockets, at_once=True, log=log)
-        )
+        children = Children(variables, interrupt, *sockets, at_once=True, log=log)
+        stack.callback(children.close)
         # gunicorn imports the service while PostgreSQL starts. Both take about the same time.
         children.start_web(app="task_service_double.wsgi:app")
         if postgres:
