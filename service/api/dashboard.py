@@ -63,7 +63,6 @@ class StatsFilter(schemas.Query):
         "The workspace to count; by default the active one. If you do not belong to it,"
         " the response is 404",
         data_key="workspaceId",
-        load_default=None,
     )
 
 

@@ -64,7 +64,6 @@ class DeliveryFilter(schemas.PageQuery):
     state = OneOf(
         *STATES,
         schema_name="DeliveryState",
-        load_default=None,
         description="Only deliveries in this state",
     )
 

@@ -46,7 +46,6 @@ class EventFilter(schemas.Query):
     type = OneOf(
         *EVENT_TYPES,
         schema_name="EventType",
-        load_default=None,
         description="Only events of this type",
     )
 

@@ -35,7 +35,6 @@ class KnowledgeFilter(schemas.PageQuery):
     q = Text(
         MAX_TITLE,
         "Words and phrases in double quotes to search for; - before a word excludes it",
-        load_default=None,
     )
     cursor = Cursor(keyed=True)
 

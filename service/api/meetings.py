@@ -108,10 +108,9 @@ class MeetingFilter(schemas.PageQuery):
     only_workspace_id = Id(
         "Only meetings of this workspace; by default meetings of all your workspaces",
         data_key="workspaceId",
-        load_default=None,
     )
-    starts_from = Bound(FROM, data_key="from", load_default=None)
-    starts_before = Bound(TO, data_key="to", load_default=None)
+    starts_from = Bound(FROM, data_key="from")
+    starts_before = Bound(TO, data_key="to")
     limit = Limit(20, 100)
     cursor = Cursor(keyed=True)
 
@@ -126,7 +125,7 @@ def list_meetings(query: Values) -> Response:
     """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
     page = db.row(BoundedPage, statement, **query, filters=filters_of(query))
-    if not page.in_order:
+    if page.wrong_bounds:
         raise invalid_field("from", "start_bounds")
     return reply_page(page)
 

@@ -39,6 +39,7 @@ from service.values.types import (
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import (
+    BoundedPage,
     Changed,
     Created,
     One,
@@ -111,41 +112,35 @@ class TaskFilter(schemas.PageQuery):
     status = SomeOf(
         *STATUSES,
         schema_name="TaskStatus",
-        load_default=None,
         description="Only tasks with one of these statuses",
     )
     priority = SomeOf(
         *PRIORITIES,
         schema_name="TaskPriority",
-        load_default=None,
         description="Only tasks with one of these priorities",
     )
     assignee = Id(
         "The id of a member, `me` (yourself) or `none` (unassigned)",
         words=("me", "none"),
-        load_default=None,
     )
-    project_id = Text(MAX_REFERENCE, "Only tasks of this project", min=1, load_default=None)
+    project_id = Text(MAX_REFERENCE, "Only tasks of this project", min=1)
     parent_id = Id(
         "The id of a task, for its subtasks; or `none`, for tasks that are not subtasks",
         words=("none",),
-        load_default=None,
     )
-    due_after = Bound(f"Only tasks due at this time or later{DAY}", load_default=None)
-    due_before = Bound(f"Only tasks due before this time{DAY}", load_default=None)
-    completed_after = Bound(f"Only tasks completed at this time or later{DAY}", load_default=None)
-    completed_before = Bound(f"Only tasks completed before this time{DAY}", load_default=None)
+    due_after = Bound(f"Only tasks due at this time or later{DAY}")
+    due_before = Bound(f"Only tasks due before this time{DAY}")
+    completed_after = Bound(f"Only tasks completed at this time or later{DAY}")
+    completed_before = Bound(f"Only tasks completed before this time{DAY}")
     completed_by = Id(
         "Only tasks completed by this user; an id, or `me` (yourself)",
         words=("me",),
-        load_default=None,
     )
-    q = Words(SEARCH, load_default=None)
+    q = Words(SEARCH)
     sort = OneOf(
         "dueDate",
         "completedAt",
         schema_name="TaskOrder",
-        load_default=None,
         description="`dueDate`: due soonest first, tasks without a due date last. `completedAt`:"
         " latest completion first, tasks that are not completed last. By default, newest first",
     )
@@ -181,15 +176,6 @@ def set_due_days(tasks: list[Values]) -> None:
             task["due_date"] = moments[task["due_day"]]
 
 
-class FilteredPage(NamedTuple):
-    """The row of one page of a filtered list."""
-
-    data: bytes
-    next_cursor: str | None
-    # "due" or "completed" if the two bounds of these times are in the wrong order; otherwise null.
-    wrong_bounds: str | None
-
-
 # The function matches() of sql/functions/tasks.sql has each of these filters.
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys() - {"q", "sort"}
 
@@ -206,20 +192,20 @@ def list_tasks(query: Values) -> Response:
     continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
     ``q`` and ``sort``, all pages together search only the newest 10 000 tasks.
     """
-    values = {**query, "filters": filters_of(query)}
     if query["q"]:
-        page = db.row(FilteredPage, "tasks/search", **values)
+        statement = "tasks/search"
     elif query["sort"] == "dueDate":
-        page = db.row(FilteredPage, "tasks/soonest", **values)
+        statement = "tasks/soonest"
     elif query["sort"]:
-        page = db.row(FilteredPage, "tasks/latest", **values)
+        statement = "tasks/latest"
     elif any(map(query.get, FILTERS)):
-        page = db.row(FilteredPage, "tasks/filter", **values)
+        statement = "tasks/filter"
     else:
         return reply_page(db.row(Page, "tasks/list", **query))
+    page = db.row(BoundedPage, statement, **query, filters=filters_of(query))
     if page.wrong_bounds:
         raise invalid_field(f"{page.wrong_bounds}After", f"{page.wrong_bounds}_bounds")
-    return reply_page(Page(page.data, page.next_cursor))
+    return reply_page(page)
 
 
 def create(task: Values) -> Created:

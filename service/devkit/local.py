@@ -6,7 +6,6 @@ import sys
 from contextlib import ExitStack, closing
 from importlib import util
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 from psycopg.conninfo import make_conninfo
@@ -21,6 +20,7 @@ from service.commands.base import (
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
+from service.database.statements import IdRow
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
@@ -58,10 +58,6 @@ To run other commands (task-service --help lists them), paste this into another 
 """
 
 
-class Existence(NamedTuple):
-    exists: bool
-
-
 def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> None:
     """Run the service with these options of ``dev`` until a signal ends it."""
     if sys.stderr is None:
@@ -90,7 +86,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             connection.run("unlimited/drop")
         migrate(current_settings())
         with connect() as connection:
-            if not connection.row(Existence, "workspaces/any").exists:
+            if not connection.row_or_none(IdRow, "workspaces/any"):
                 load_file(current_settings(), DEMO)
             connection.run("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""

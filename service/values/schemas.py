@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
+from marshmallow import RAISE, Schema, ValidationError, fields, missing, post_load, pre_load
 
 from service.values.types import MAX_ERRORS, Cursor, Field, Limit, SomeOf, camel_case
 
@@ -32,12 +32,16 @@ class StrictSchema(Schema):
     optional: tuple[str, ...] = ()
     # Further keywords of the JSON Schema of a request.
     json_schema: Mapping[str, object] = {}
+    # What an absent field is loaded as, unless the field has another default.
+    default: object = missing
 
     class Meta:
         unknown = RAISE
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         field_obj.data_key = field_obj.data_key or camel_case(field_name)
+        if field_obj.load_default is missing:
+            field_obj.load_default = self.default
 
     @cached_property
     def read_only(self) -> set[str | None]:
@@ -87,6 +91,7 @@ class Resource(StrictSchema):
 
 class Query(StrictSchema):
     unknown_message = "unknown query parameter"
+    default = None
 
     @cached_property
     def lists(self) -> set[str | None]:

@@ -28,10 +28,13 @@ class Page(NamedTuple):
 
 
 class BoundedPage(NamedTuple):
+    """The row of one page of a list with filters for ranges of times."""
+
     data: bytes
     next_cursor: str | None
-    # False if the bounds are in the wrong order.
-    in_order: bool
+    # "due", "completed" or "start" if the two bounds of these times are in the wrong order;
+    # otherwise null.
+    wrong_bounds: str | None
 
 
 class One(NamedTuple):

@@ -10,7 +10,7 @@ from flask import Flask, Response, current_app
 
 from service.context import current_settings, current_state, db
 from service.settings import Settings
-from service.webhooks.delivery import Message, Recorded, attempt, log_failure
+from service.webhooks.delivery import Message, attempt, record
 from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")
@@ -121,8 +121,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
             outcome = attempt(claim, settings, left, current_state().traceparent)
-            recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
-            log_failure(claim, outcome, recorded)
+            record(db, claim, outcome)
     except Exception as error:
         # The change and its event are committed, so the worker posts the event.
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from werkzeug.http import parse_date
 
+from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 from service.webhooks.outbound import Answer, post
 from service.webhooks.secrets import derive_secret, fingerprint, signatures
@@ -136,8 +137,12 @@ def outcome_of(message: Message, answer: Answer, began: float, settings: Setting
     )
 
 
-def log_failure(message: Message, outcome: Outcome, recorded: Recorded | None) -> None:
-    """Log a failed attempt, without the URL, which may contain a secret."""
+def record(connection: Connection, message: Message, outcome: Outcome) -> None:
+    """Store the outcome of an attempt.
+
+    Log a failed attempt, without the URL, which may contain a secret.
+    """
+    recorded = connection.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
     if outcome.success:
         return
     reason = outcome.status or (outcome.error or "").partition(":")[0]

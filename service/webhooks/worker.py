@@ -138,10 +138,7 @@ class Worker:
             timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
             with self._connection("webhooks/record", patient=True) as connection:
-                recorded = connection.row_or_none(
-                    delivery.Recorded, "webhooks/record", **outcome._asdict()
-                )
-            delivery.log_failure(claim, outcome, recorded)
+                delivery.record(connection, claim, outcome)
         finally:
             with self._claiming:
                 self._in_flight.remove(claim.workspace_id)

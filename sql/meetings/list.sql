@@ -35,11 +35,14 @@ SELECT json_list(
                 ORDER BY start_time DESC, id DESC
            )
        )[length] AS next_cursor,
-       in_order(
-           %(filters)s::jsonb ->> 'starts_from',
-           %(filters)s::jsonb ->> 'starts_before',
-           %(workspace_id)s::uuid
-       ) AS in_order
+       CASE
+           WHEN NOT in_order(
+                    %(filters)s::jsonb ->> 'starts_from',
+                    %(filters)s::jsonb ->> 'starts_before',
+                    %(workspace_id)s::uuid
+                )
+           THEN 'start'
+       END AS wrong_bounds
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::meetings)

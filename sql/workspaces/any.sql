@@ -1,2 +1,2 @@
--- Return whether any workspace exists.
-SELECT EXISTS (SELECT FROM workspaces) AS exists;
+-- Return a workspace, if there is any.
+SELECT id FROM workspaces LIMIT 1;

@@ -25,7 +25,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
 PYTEST += [f"tests/{name}.py" for name in TESTS.split()]
 
 PLATFORM = """    platform = OneOf(
-        *PLATFORMS, schema_name="Platform", load_default=None, description="Where they take place"
+        *PLATFORMS, schema_name="Platform", description="Where they take place"
     )
 """
 CONDITION = (
