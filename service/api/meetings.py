@@ -21,10 +21,8 @@ from service.values.types import (
     Email,
     Id,
     Limit,
-    Metadata,
     NewId,
     OneOf,
-    ReadOnlyInteger,
     StringList,
     Text,
     Timestamp,
@@ -83,9 +81,9 @@ class Meeting(schemas.Resource):
     created_by = Id("The user who created the meeting", dump_only=True)
     created_at = Timestamp("When the meeting was created", dump_only=True)
     updated_at = Timestamp("When the meeting was last changed", dump_only=True)
-    version = ReadOnlyInteger(VERSION, min=1)
-    updated_by = Id(UPDATED_BY, dump_only=True, allow_none=True)
-    metadata = Metadata(METADATA)
+    version = VERSION
+    updated_by = UPDATED_BY
+    metadata = METADATA
 
 
 class MeetingDetails(Meeting):

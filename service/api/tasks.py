@@ -27,10 +27,8 @@ from service.values.types import (
     Day,
     DayOrTimestamp,
     Id,
-    Metadata,
     NewId,
     OneOf,
-    ReadOnlyInteger,
     SomeOf,
     Text,
     Timestamp,
@@ -97,15 +95,15 @@ class Task(schemas.Resource):
     created_at = Timestamp("When the task was created", dump_only=True)
     updated_at = Timestamp("When the task was last changed", dump_only=True)
     completed_at = Timestamp(COMPLETED, dump_only=True, allow_none=True)
-    version = ReadOnlyInteger(VERSION, min=1)
-    updated_by = Id(UPDATED_BY, dump_only=True, allow_none=True)
+    version = VERSION
+    updated_by = UPDATED_BY
     completed_by = Id(
         "The user who set the status to done; null if the status is not done, or if this user is"
         " not known. Events and repeated responses from before release 1.2.0 lack it",
         dump_only=True,
         allow_none=True,
     )
-    metadata = Metadata(METADATA)
+    metadata = METADATA
 
 
 class TaskFilter(schemas.PageQuery):

@@ -59,21 +59,6 @@ PERSON_NAME = rf"^[{BLANK}]*{INKED}([^{CONTROL}]*{INKED})?[{BLANK}]*$"
 # The roles of the members of a workspace.
 ROLES = "owner", "admin", "member"
 
-VERSION = (
-    "Increases with each change. To avoid overwriting a newer version, send this version in"
-    " If-Match. In a request body, the version is ignored"
-)
-UPDATED_BY = (
-    "The user who made the last change; null if this user is not known. Events and repeated"
-    " responses from before release 1.1.0 lack it"
-)
-
-
-METADATA = (
-    "Strings of your own, by names of your own, such as ids in other systems. Events and repeated"
-    " responses from before release 1.2.0 lack it"
-)
-
 
 def camel_case(name: str) -> str:
     """Return the JSON name of a Python or SQL name: ``createdAt`` for ``created_at``."""
@@ -701,3 +686,21 @@ class Cursor(Field):
             raise self.make_error("cursor")
         key, _, id = str(value).rpartition(".")
         return key or None, id
+
+
+# Fields that several resources have.
+VERSION = ReadOnlyInteger(
+    "Increases with each change. To avoid overwriting a newer version, send this version in"
+    " If-Match. In a request body, the version is ignored",
+    min=1,
+)
+UPDATED_BY = Id(
+    "The user who made the last change; null if this user is not known. Events and repeated"
+    " responses from before release 1.1.0 lack it",
+    dump_only=True,
+    allow_none=True,
+)
+METADATA = Metadata(
+    "Strings of your own, by names of your own, such as ids in other systems. Events and repeated"
+    " responses from before release 1.2.0 lack it"
+)

@@ -39,7 +39,7 @@ def add_member(folder, resource, member, kind):
     return f'CREATE TYPE {new} {attributes},\n    "{member}" {kind}\n);\n'
 
 
-LAST = "    metadata = Metadata(METADATA)\n"
+LAST = "    metadata = METADATA\n"
 LOCATION = '    location = Text(500, "Where it takes place", allow_none=True, load_default=None)\n'
 TOO_LONG = "location must have at most 500 characters"
 
