@@ -15,6 +15,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -196,8 +197,8 @@ class Story:
         self.url, self.front, self.load, self.say = url, front, load, say
         self.hosts = front.hosts
         self.lines = [
-            "| step | seconds | requests | refused | failed | lost | longest | pause |",
-            "|---|" + "--:|" * 7,
+            "| step | seconds | requests | refused | failed | lost | longest | pause | dashboard |",
+            "|---|" + "--:|" * 8,
         ]
         self.notes = []
 
@@ -220,8 +221,20 @@ class Story:
             sum(reply.fault == fault for reply in faults) for fault in ("refused", "failed", "lost")
         ]
         cells = (words, f"{ended - began:.1f}", len(replies), *counts, f"{longest.seconds:.2f} s")
-        self.lines.append(f"| {' | '.join(map(str, (*cells, f'{pause(replies):.2f} s')))} |")
+        cells += (f"{pause(replies):.2f} s", self.dashboard())
+        self.lines.append(f"| {' | '.join(map(str, cells))} |")
         self.say(self.lines[-1])
+
+    def dashboard(self):
+        """Return the median time of a dashboard, and the longest, each after another host."""
+        seconds = []
+        for number in range(20):
+            began = monotonic()
+            status, found = self.hosts[number % 2].send("GET", "/api/dashboard/stats")
+            if status != 200:
+                raise SystemExit(f"the dashboard: {status} {found}")
+            seconds.append(monotonic() - began)
+        return f"{1000 * median(seconds):.0f} ms, {1000 * max(seconds):.0f} ms"
 
     def migrate(self, release):
         """Run ``migrate`` of a release; add a line for each migration that it applied."""
@@ -237,7 +250,11 @@ class Story:
             seconds = dict(connection.execute(sql).fetchall())
             (self.migrated_at,) = connection.execute("SELECT now()").fetchone()
         # The first migration of a run begins with the command.
-        self.notes += [f"{name}: {seconds[name]:.1f} s after the one before" for name in names[1:]]
+        self.notes += [
+            f"{name}: {seconds[name]:.1f} s after the one before"
+            for name in names[1:]
+            if name in seconds
+        ]
         for words, old, new in zip(("tasks", "WAL"), before, self.sizes(), strict=True):
             self.notes.append(f"{words}: {(new - old) / 1e6:,.0f} MB more".replace(",", " "))
 
@@ -262,7 +279,7 @@ class Story:
 
     def tell(self, old, new, minute):
         """Upgrade, go back, and upgrade again."""
-        extras = Extras.known_to(new.document)
+        extras, self.load.extras = (Extras.known_to(one.document) for one in (new, old))
         self.serve(f"{old.name} on both hosts", minute)
         self.migrate(new)
         self.serve(f"{old.name} on both hosts, new schema", minute)
@@ -272,7 +289,7 @@ class Story:
         self.load.extras = extras
         self.serve(f"{new.name} on both hosts", minute)
         task, other = self.make(self.hosts[0])
-        self.load.extras = []
+        self.load.extras = Extras.known_to(old.document)
         # Visits with requests that only the new release knows end before the old one starts.
         sleep(2 + 6 * self.load.interval)
         for number in range(2):

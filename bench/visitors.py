@@ -168,6 +168,32 @@ class Extras:
         if page.get("nextCursor"):
             yield Ask("GET", f"/api/tasks?sort=completedAt&limit=5&cursor={page['nextCursor']}")
 
+    # Each change of an old task changes its title as well, so that each has an event.
+
+    @staticmethod
+    def metadata(random, old):
+        place = {"metadata": {"place": f"{random.random()}"}}
+        yield Ask("PATCH", old, another(random) | place)
+        yield Ask("PATCH", old, another(random) | {"metadata": {"place": None}})
+        yield Ask("POST", "/api/meetings", MEETING | place, 201)
+
+    @staticmethod
+    def completers(random, old):
+        yield Ask("PATCH", old, another(random) | {"status": "done"})
+        yield Ask("GET", "/api/tasks?completedBy=me&limit=5")
+        yield Ask("PATCH", old, another(random) | {"status": "todo"})
+
+    @staticmethod
+    def dry_runs(random, old):
+        new = str(UUID(int=random.getrandbits(128), version=4))
+        create = {"id": new, "title": "Only tried"}
+        yield Ask("POST", "/api/tasks?dryRun=true", create, 201)
+        yield Ask("POST", "/api/tasks/batch?dryRun=true", {"create": [create]})
+        yield Ask("GET", f"/api/tasks/{new}", status=404)
+        yield Ask("PATCH", f"{old}?dryRun=true", another(random))
+        yield Ask("DELETE", f"{old}?dryRun=true", status=204)
+        yield Ask("GET", old)
+
     @staticmethod
     def known_to(document):
         """Return the names of the requests that this OpenAPI document describes."""
@@ -180,6 +206,13 @@ class Extras:
             "ids": not new_id.get("readOnly"),
             "batches": "/api/tasks/batch" in paths,
             "completed": "completedAfter" in parameters,
+            "metadata": "metadata" in schemas["TaskInput"]["properties"],
+            "completers": "completedBy" in parameters,
+            "dry_runs": "dryRun"
+            in [
+                parameter.get("name")
+                for parameter in paths["/api/tasks"]["post"].get("parameters", ())
+            ],
         }
         return [name for name, known in found.items() if known]
 
@@ -277,7 +310,7 @@ class Load:
 
     def _remember(self, ask, answer):
         _, _, table, *rest = f"{ask.path}/".split("/")
-        if table not in ("tasks", "meetings") or ask.method == "GET":
+        if table not in ("tasks", "meetings") or ask.method == "GET" or "dryRun" in ask.path:
             return
         if ask.method == "DELETE":
             self.known[table, rest[0]] = None
