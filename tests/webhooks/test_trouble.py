@@ -46,7 +46,7 @@ def troubled(worker, monkeypatch):
 
     def work(running, rounds=3):
         for _ in range(rounds):
-            for step in (running.check_keys, running.deliver_next, running.prune_round):
+            for step in (running.check_keys, running.deliver_next, running.prune):
                 with suppress(psycopg.Error):
                     step()
 
