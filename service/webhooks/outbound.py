@@ -68,6 +68,13 @@ class Resolver:
 
     def look_up(self, host: str, port: int, timeout: float) -> Sequence[AddressInfo]:
         """Find the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
+        try:
+            return socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            # The host is a name: look it up.
+            pass
         with self._lock:
             future = self._running.get((host, port))
             if future is None:

@@ -34,5 +34,4 @@ AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER record_completer
     BEFORE UPDATE OF status ON tasks
     FOR EACH ROW
-    WHEN (NEW.status <> OLD.status)
     EXECUTE FUNCTION record_completer();

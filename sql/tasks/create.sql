@@ -1,29 +1,32 @@
 -- Create a task in the active workspace and announce it.
-WITH created AS (
+WITH first AS MATERIALIZED (
+    SELECT first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
+), created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
                version, updated_by, updated_by_version, completed_by, metadata
            )
-    SELECT %(workspace_id)s::uuid,
-           coalesce(%(id)s::uuid, new_id()),
-           %(title)s::text,
-           %(description)s::text,
-           %(status)s::text,
-           %(priority)s::text,
-           %(due_date)s::timestamptz,
-           %(due_day)s::date,
-           %(assignee_id)s::uuid,
-           %(project_id)s::text,
-           %(parent_id)s::uuid,
-           %(user_id)s::uuid,
-           CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
-           version,
-           %(user_id)s::uuid,
-           version,
-           CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END,
-           %(metadata)s::jsonb
-      FROM first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
+    VALUES (
+               %(workspace_id)s::uuid,
+               coalesce(%(id)s::uuid, new_id()),
+               %(title)s::text,
+               %(description)s::text,
+               %(status)s::text,
+               %(priority)s::text,
+               %(due_date)s::timestamptz,
+               %(due_day)s::date,
+               %(assignee_id)s::uuid,
+               %(project_id)s::text,
+               %(parent_id)s::uuid,
+               %(user_id)s::uuid,
+               CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
+               (SELECT version FROM first),
+               %(user_id)s::uuid,
+               (SELECT version FROM first),
+               CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END,
+               %(metadata)s::jsonb
+           )
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
 SELECT body,
