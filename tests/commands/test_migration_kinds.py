@@ -215,7 +215,8 @@ UPDATE plans SET per_minute = 7 WHERE per_minute <> 7""",
         owner.execute(f"GRANT INSERT ON schema_migrations TO {role}")
         ran = CliRunner().invoke(main, ["migrate"], env={"DATABASE_URL": url})
         assert (ran.exit_code, ran.stdout) == (0, f"{name}\n")
-        assert 'PostgreSQL warns: permission denied to vacuum "plans", skipping it\n' in ran.stderr
+        # Releases of PostgreSQL word this in their own ways.
+        assert re.search('(?m)^PostgreSQL warns: .*"plans".* vacuum|vacuum "plans"', ran.stderr)
         assert owner.execute("SELECT DISTINCT per_minute FROM plans").fetchall() == [(7,)]
 
 

@@ -382,7 +382,13 @@ def test_two_batches_lock_the_ids_of_new_tasks_in_the_same_order(
     ids = [str(uuid.uuid4()) for _ in range(5)]
     names = "ids", "versions", "deleted_ids", "parent_ids", "assignee_ids"
     lists = {name: [] for name in names}
-    locked = "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND granted ORDER BY objid"
+    locked = """
+        SELECT objid
+          FROM pg_locks
+          JOIN pg_database ON pg_database.oid = database AND datname = current_database()
+         WHERE locktype = 'advisory' AND granted
+         ORDER BY objid
+    """
     for id in ids:
         found = []
         for order in (ids, ids[::-1]):

@@ -47,6 +47,7 @@ FOLLOWED = {
     "track_counts": "status names it, because autovacuum needs it",
     "dynamic_library_path": "it says where PostgreSQL finds its code",
     "extension_control_path": "it says where PostgreSQL finds its code",
+    "output_plugin_libraries": "it says which code PostgreSQL may load",
     "extension_destdir": "it says so in Debian's PostgreSQL",
     "local_preload_libraries": "it loads code into PostgreSQL",
     "session_preload_libraries": "it loads code into PostgreSQL",

@@ -260,7 +260,7 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     for _ in range(5):
         subscribe(connection, cast["acme"], receiver.url)
     # The deadline of the whole request is much later than WEBHOOK_TIMEOUT.
-    client = Client(with_webhooks(WEBHOOK_TIMEOUT="0.4", STATEMENT_TIMEOUT="20"), TOKENS["alice"])
+    client = Client(with_webhooks(WEBHOOK_TIMEOUT="1", STATEMENT_TIMEOUT="20"), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     assert receiver.connections == 1
     (attempt,) = attempts(connection)
