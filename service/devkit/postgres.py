@@ -211,9 +211,12 @@ class Postgres:
 
     def _has_processes(self) -> bool:
         """Return whether a process of PostgreSQL is left: its working directory is the data."""
-        # realpath() returns another path if a process has ended or belongs to another user.
-        folders = map(os.path.realpath, Path("/proc").glob("[0-9]*/cwd"))
-        return str(self.data) in folders
+        for link in Path("/proc").glob("[0-9]*/cwd"):
+            # The process may have ended, or belong to another user.
+            with suppress(OSError):
+                if os.readlink(link) == str(self.data):
+                    return True
+        return False
 
     def _create(self) -> None:
         """Create the data in a folder with another name, and rename it when they are complete."""
