@@ -53,6 +53,9 @@ def generic_plan(connection, name):
 
 
 def waiting(connection):
+    """Return how many statements wait for a lock."""
+    # In a transaction, PostgreSQL shows the activity of the first look again and again.
+    connection.execute("SELECT pg_stat_clear_snapshot()")
     return connection.execute(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
