@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -153,7 +153,7 @@ WAYS = {
 def server():
     with tempfile.TemporaryDirectory(prefix="service-restores-") as folder:
         Path(folder).chmod(0o711)
-        with Installation(folder) as server:
+        with closing(Installation(folder)) as server:
             server.create()
             server.start()
             server.execute("CREATE DATABASE service ENCODING 'UTF8' TEMPLATE template0")
