@@ -140,8 +140,8 @@ def paths_of_rows(view, world, ids=None):
 def queries(view, acme, owner, ids):
     """Each filter with each value, alone and with the cursor of the owner's first page.
 
-    A filter that takes an id has those of the values ``ids`` that find a row, and one that finds
-    none.
+    A filter that takes an id has each of the values ``ids`` with which the filter finds a row, and
+    one value with which it finds none.
     """
     assert not view.variables or not filters(view.arguments) or view.operation.kind == "page"
     found = []

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from flask import Blueprint, Response
-from marshmallow import ValidationError, post_load
+from marshmallow import ValidationError, post_load, pre_load
 
 from service import webhooks
 from service.api.tasks import Task, create, delete, set_due_days, update
@@ -60,6 +60,10 @@ class TaskDeletion(schemas.StrictSchema):
 CHANGES = BatchedTask(partial=[name for name in BatchedTask().fields if name != "id"])
 
 
+def wrong_size(actual: int) -> ValidationError:
+    return ValidationError(MESSAGES["batch_size"][1].format(max=MAX_ITEMS, actual=actual), "body")
+
+
 class TaskBatch(schemas.StrictSchema):
     """The tasks to create, then those to change, then those to delete."""
 
@@ -71,12 +75,17 @@ class TaskBatch(schemas.StrictSchema):
         TaskDeletion(), MAX_ITEMS, "The tasks to delete, with their subtasks", load_default=list
     )
 
+    @pre_load
+    def count_items(self, members: Values, **_: object) -> Values:
+        """Count before anything is loaded, so that a long list costs nothing."""
+        count = sum(len(items) for items in members.values() if isinstance(items, list))
+        if count > MAX_ITEMS:
+            raise wrong_size(count)
+        return members
+
     @post_load
-    def check_items(self, values: Values, **_: object) -> Values:
-        """Require a number of items, unique ids, and parents before their subtasks."""
-        if not 1 <= (count := sum(map(len, values.values()))) <= MAX_ITEMS:
-            message = MESSAGES["batch_size"][1].format(max=MAX_ITEMS, actual=count)
-            raise ValidationError(message, "body")
+    def check_ids(self, values: Values, **_: object) -> Values:
+        """Require at least one item, unique ids, and parents before their subtasks."""
         errors: dict[str, dict[int, object]] = defaultdict(dict)
         places = {item["id"]: place for place, item in enumerate(values["create"]) if item["id"]}
         for number, item in enumerate(values["create"]):
@@ -94,6 +103,8 @@ class TaskBatch(schemas.StrictSchema):
                     seen[item["id"]] = f"{name}[{number}]"
         if errors:
             raise ValidationError(errors)
+        if not any(values.values()):
+            raise wrong_size(0)
         return values
 
 

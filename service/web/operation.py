@@ -40,7 +40,7 @@ DRY_RUN = DryRun()
 
 @dataclass(frozen=True)
 class Operation:
-    """What the service knows about a view, apart from its path; a decorator of the view."""
+    """What the service knows about a view, apart from its path. The object decorates the view."""
 
     # The schema of the query if it is a ``Query``, otherwise of the body. The view gets the loaded
     # values as its first argument. All requests share this instance of the schema.

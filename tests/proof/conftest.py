@@ -1,4 +1,4 @@
-"""What several proofs need: a service, a test double, and the programs that generate clients."""
+"""Fixtures of several proofs: a service, a test double, and the generators of clients."""
 
 import shutil
 import sys

@@ -48,8 +48,8 @@ def chosen(resource, number):
 def insertion(connection, *tables):
     """Return a statement that inserts rows into these tables, in all columns but generated ones.
 
-    Its parameters are the rows of each table in JSON. The result is cached, like that of
-    ``tables_with``.
+    The parameters of the statement are the rows of each table in JSON. The text is cached, as
+    ``tables_with`` caches the names of tables.
     """
     columns = connection.execute(
         "SELECT table_name AS name, string_agg(quote_ident(column_name), ', ') AS columns"
