@@ -48,22 +48,6 @@ AS $$
                    ))
 $$;
 
--- Return the times whose two bounds are in the wrong order: 'due', 'completed' or NULL.
-CREATE OR REPLACE FUNCTION wrong_bounds(filters jsonb, workspace_id uuid) RETURNS text
-LANGUAGE sql STABLE
-AS $$
-    SELECT CASE
-               WHEN NOT in_order(filters ->> 'due_after', filters ->> 'due_before', workspace_id)
-               THEN 'due'
-               WHEN NOT in_order(
-                            filters ->> 'completed_after',
-                            filters ->> 'completed_before',
-                            workspace_id
-                        )
-               THEN 'completed'
-           END
-$$;
-
 -- Release 1.1.0 calls this.
 CREATE OR REPLACE FUNCTION matches(
     task tasks,

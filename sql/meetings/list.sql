@@ -35,14 +35,7 @@ SELECT json_list(
                 ORDER BY start_time DESC, id DESC
            )
        )[length] AS next_cursor,
-       CASE
-           WHEN NOT in_order(
-                    %(filters)s::jsonb ->> 'starts_from',
-                    %(filters)s::jsonb ->> 'starts_before',
-                    %(workspace_id)s::uuid
-                )
-           THEN 'start'
-       END AS wrong_bounds
+       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::meetings)

@@ -32,14 +32,7 @@ SELECT json_list(
        (
            ARRAY(SELECT keyed_cursor(to_millis(start_time), id) FROM page ORDER BY start_time, id)
        )[length] AS next_cursor,
-       CASE
-           WHEN NOT in_order(
-                    %(filters)s::jsonb ->> 'starts_from',
-                    %(filters)s::jsonb ->> 'starts_before',
-                    %(workspace_id)s::uuid
-                )
-           THEN 'start'
-       END AS wrong_bounds
+       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::meetings) FROM page ORDER BY start_time, id),
            %(limit)s::integer

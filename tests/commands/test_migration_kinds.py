@@ -154,16 +154,16 @@ def test_migrate_says_that_a_migration_begins_before_it_ends(run, watcher, copie
 
 
 @pytest.mark.slow
-def test_after_a_migration_in_batches_an_index_shows_how_many_rows_there_are_without_the_table(
-    run, watcher
-):
-    """The batches have made PostgreSQL forget which pages are visible to all transactions."""
-    watcher.execute("VACUUM tasks")
+def test_after_a_migration_in_batches_its_table_is_vacuumed(run, watcher):
+    """The batches have made PostgreSQL forget which pages are visible to all transactions.
+
+    The test does not count the rows that an index reads from the table: where a worker of
+    autovacuum has a snapshot at that moment, VACUUM leaves some pages to the next one.
+    """
+    vacuumed = "SELECT last_vacuum > %s FROM pg_stat_user_tables WHERE relname = 'tasks'"
+    (before,) = watcher.execute("SELECT clock_timestamp()").fetchone()
     assert finish(run())[0] == 0
-    watcher.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
-    plan = "EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM tasks WHERE workspace_id IS NOT NULL"
-    lines = [line.strip() for (line,) in watcher.execute(plan).fetchall()]
-    assert "Heap Fetches: 0" in lines, lines
+    assert watcher.execute(vacuumed, [before]).fetchone() == (True,)
 
 
 @pytest.mark.slow
