@@ -1,19 +1,28 @@
 -- Take every lock that a batch needs, in the order of locks, so that none of its later statements
--- waits for a lock that another request holds: the assignees, the workspace, the ids of new tasks,
--- and then the tasks in the order of their ids: those that the batch changes or deletes, the
--- subtasks of those that it deletes, the parents of those that it writes, and those that have an id
--- of a new task and may just be being deleted.
+-- waits for a lock that another request holds: the users who are assignees, their memberships, the
+-- workspace, the ids of new tasks, and then the tasks in the order of their ids: those that the
+-- batch changes or deletes, the subtasks of those that it deletes, the parents of those that it
+-- writes, and those that have an id of a new task and may just be being deleted.
 -- Return the ids of the tasks that do not exist, and whether all the others have the expected
 -- version, if one is given.
-WITH assignee AS MATERIALIZED (
-    SELECT member.user_id
+WITH person AS MATERIALIZED (
+    SELECT person.id
       FROM members AS member
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = %(workspace_id)s::uuid
        AND member.user_id = ANY (%(assignee_ids)s::uuid[])
      ORDER BY person.id
        FOR SHARE OF person
-       FOR KEY SHARE OF member
+), assignee AS MATERIALIZED (
+    -- No user is locked after a member: the removal of a member has locked the user when it waits
+    -- for the owners.
+    SELECT member.user_id
+      FROM members AS member
+     WHERE member.workspace_id = %(workspace_id)s::uuid
+       AND member.user_id = ANY (%(assignee_ids)s::uuid[])
+       AND (SELECT count(*) FROM person) >= 0
+     ORDER BY member.user_id
+       FOR KEY SHARE
 ), workspace AS MATERIALIZED (
     -- The foreign key of a new task locks this row too.
     SELECT workspace.id

@@ -344,16 +344,16 @@ def family(connection, cast):
 
 def rows_of_a_batch(cast):
     """Return the rows that a batch locks, in the order of locks: each table and its condition."""
-    user, workspace = cast["bob"], cast["acme"]
+    users, workspace = sorted([cast["alice"], cast["bob"]]), cast["acme"]
     return [
-        ("users", f"id = '{user}'"),
-        ("members", f"user_id = '{user}' AND workspace_id = '{workspace}'"),
+        *(("users", f"id = '{user}'") for user in users),
+        *(("members", f"user_id = '{user}' AND workspace_id = '{workspace}'") for user in users),
         ("workspaces", f"id = '{workspace}'"),
         *(("tasks", f"id = '{id}'") for id in (SUBTASK, CHANGED, PARENT, DELETED)),
     ]
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(9))
 def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
     connection, meanwhile, cast, family, number
 ):
@@ -366,7 +366,7 @@ def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
         "deleted_ids": [DELETED],
         "new_ids": [NEW],
         "parent_ids": [PARENT],
-        "assignee_ids": [cast["bob"]],
+        "assignee_ids": [cast["bob"], cast["alice"]],
     }
     held = f"SELECT FROM {table} WHERE {condition} FOR UPDATE"
     with meanwhile(held, "tasks/batch_lock", **batch, **managed(cast)) as found:
