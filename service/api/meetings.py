@@ -44,7 +44,10 @@ from service.web.safe_writes import expected_versions
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
-DAY = "; a day, like 2026-11-20, means its beginning in the active workspace's timezone"
+DAY = (
+    "; a day, like 2026-11-20, means its beginning in the active workspace's timezone, or in UTC if"
+    " there is no active workspace"
+)
 FROM = f"Only meetings that start at this time or later{DAY}"
 TO = f"Only meetings that start before this time{DAY}"
 COMPLETION = "A completed meeting stays completed"

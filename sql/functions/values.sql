@@ -81,18 +81,25 @@ AS $$
            )
 $$;
 
--- Return the last millisecond of a day in the timezone of a workspace.
+-- Return the last millisecond of a day in the timezone of a workspace, or in UTC if the workspace
+-- is NULL: a user without an active workspace can list the meetings of others.
 -- The language is PL/pgSQL because PostgreSQL does not inline it. So a statement reads the
 -- workspace only if it is given a day, and not if it is given a timestamp.
 CREATE OR REPLACE FUNCTION end_of_day(day date, workspace_id uuid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
-    RETURN (
-        SELECT beginning_of_day(day + 1, workspace.timezone) - interval '1 millisecond'
-          FROM workspaces AS workspace
-         WHERE workspace.id = end_of_day.workspace_id
-    );
+    RETURN beginning_of_day(
+               day + 1,
+               coalesce(
+                   (
+                       SELECT workspace.timezone
+                         FROM workspaces AS workspace
+                        WHERE workspace.id = end_of_day.workspace_id
+                   ),
+                   'UTC'
+               )
+           ) - interval '1 millisecond';
 END
 $$;
 

@@ -81,3 +81,16 @@ def test_a_plus_that_became_a_space_in_a_url_gets_400_that_says_how_to_write_it(
     for other in ("2026-11-20 11:02:43Z", "2026-11-20T11:02:43 Z", " 2026-11-20T11:02:43Z"):
         response = alice.get(view.path(), query_string={name: other})
         assert "ISO 8601" in invalid_field(response, name)
+
+
+def test_a_day_without_an_active_workspace_begins_in_utc(alice, connection, listed):
+    """Of the lists with such filters, only that of meetings shows other workspaces."""
+    path, after, before, *both = listed
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    for name, day in ((after, "2098-03-01"), (before, "2098-03-02")):
+        found = alice.get(path, query_string={name: day}).get_json()["data"]
+        assert ids(found) == (both[::-1] if path == "/meetings" else [])
+    for name, day in ((after, "2098-03-02"), (before, "2098-03-01")):
+        assert alice.get(path, query_string={name: day}).get_json()["data"] == []
+    wrong = alice.get(path, query_string={after: "2098-03-02", before: "2098-03-01"})
+    assert invalid_field(wrong, after)
