@@ -85,7 +85,9 @@ def invalid_field(field: str, name: str) -> HTTPError:
 
 
 def invalid_fields(errors: Sequence[FieldError], status: int = 400) -> HTTPError:
-    error = HTTPError(status, "; ".join(f"{error.field}: {error.message}" for error in errors))
+    # A query or a body can have a member whose name is empty.
+    faults = (f"""{error.field or '""'}: {error.message}""" for error in errors)
+    error = HTTPError(status, "; ".join(faults))
     error.errors = errors
     return error
 

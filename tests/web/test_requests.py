@@ -401,3 +401,14 @@ def test_a_message_about_a_hostile_name_is_one_line_of_plain_text(alice, name):
     assert message.isascii() or message.isprintable()
     assert len(message.splitlines()) == 1
     assert "unknown field" in message
+
+
+def test_a_message_about_an_empty_name_shows_it_in_quotes(alice):
+    for response, reason in (
+        (alice.get("/mail?=true"), "unknown query parameter; allowed: limit, cursor"),
+        (alice.post("/tasks?=true", TASK), "unknown query parameter; allowed: dryRun"),
+        (alice.get("/workspaces?=true"), "unknown query parameter; this operation takes none"),
+        (alice.get("/mail?=%FF"), "must be UTF-8, percent-encoded"),
+        (alice.post("/tasks", {**TASK, "": 1}), "unknown field; allowed: id, title"),
+    ):
+        assert error_message(response, 400).startswith(f'"": {reason}')
