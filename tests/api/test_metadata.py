@@ -1,6 +1,7 @@
 """metadata of tasks and meetings: strings of the clients' own."""
 
 import json
+import uuid
 from threading import Barrier, Thread
 
 import pytest
@@ -161,6 +162,25 @@ def test_updates_at_the_same_time_keep_each_others_names_and_the_limit(alice, cr
         thread.join()
     assert sorted(statuses) == [200] * 4 + [400] * 4
     assert len(alice.get(path).get_json()["metadata"]) == 50
+
+
+def test_a_batch_of_100_tasks_may_have_all_their_fields_and_metadata_and_come_back_as_read(
+    alice, cast, create
+):
+    task = {
+        **{"title": "Tea", "description": "x", "status": "done", "priority": "low"},
+        **{"dueDate": "2027-01-01", "assigneeId": cast["alice"], "projectId": "x"},
+        **{"parentId": create("tasks", {}).rpartition("/")[2], "metadata": FIFTY},
+    }
+    batch = {"create": [{"id": str(uuid.uuid4()), **task} for _ in range(100)]}
+    created = alice.post("/tasks/batch", batch)
+    assert created.status_code == 200, created.text
+    tasks = created.get_json()["created"]
+    # No member is null.
+    assert all(all(value is not None for value in task.values()) for task in tasks)
+    updated = alice.post("/tasks/batch", {"update": tasks})
+    assert updated.status_code == 200, updated.text
+    assert updated.get_json()["updated"] == tasks
 
 
 def test_a_batch_names_the_task_whose_metadata_is_refused(alice, create):

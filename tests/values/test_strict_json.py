@@ -72,7 +72,7 @@ INVALID = {
     "repeated, deeper": (b'{"title": {"a": 1, "a": 1}}', 'must not repeat the name "a"'),
     "too many members": (members(257), "must not contain an object with more than 256 members"),
     "too many strings": (titled(b"[" + b'"x",' * 20_000 + b"0]"), "must not contain more than"),
-    "too many numbers": (titled(b"[" + b"0," * 40_000 + b"0]"), "must not contain more than 4096"),
+    "too many numbers": (titled(b"[" + b"0," * 40_000 + b"0]"), "must not contain more than 16384"),
     "deep arrays": (titled(b"[" * DEEP + b"]" * DEEP), DEPTH),
     "deep objects": (titled(b'{"a":' * DEEP + b"1" + b"}" * DEEP), DEPTH),
     "one array too deep": (titled(b"[" * TOO_DEEP + b"]" * TOO_DEEP), DEPTH),
@@ -84,8 +84,8 @@ INVALID = {
     "deep in a string that does not end": (b'{"a": "' + b"[" * DEEP, SYNTAX),
     "deep between strings that do not end": (b'"' + b"[" * DEEP, SYNTAX),
     "deep, in a large text": (titled(b"[" * 200 + b" " * 70_000 + b"]" * 200), DEPTH),
-    "very deep, in a large text": (titled(b"[" * 90_000), "must not contain more than 4096"),
-    "many pairs without a comma": (titled(b"[]" * 90_000), "must not contain more than 4096"),
+    "very deep, in a large text": (titled(b"[" * 90_000), "must not contain more than 16384"),
+    "many pairs without a comma": (titled(b"[]" * 90_000), "must not contain more than 16384"),
     "deep, never closed": (b"[" * DEEP, DEPTH),
     "invalid UTF-8": (titled(b'"\xff"'), ENCODING),
     "truncated UTF-8": (titled(b'"\xe2\x82"'), ENCODING),
@@ -142,32 +142,32 @@ def test_backslashes_and_quotes_inside_strings_are_not_counted_as_values(echo):
     assert set(parse_object(text)) == {"title"}
     # The last value is outside of the string, however the string ends.
     many = titled(b'["' + echo + b'"' + b",0" * 40_000 + b"]")
-    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+    with pytest.raises(StrictJSONError, match="more than 16384 values"):
         parse_object(many)
 
 
 # The count is the commas outside strings, plus the strings, names of members included.
-@pytest.mark.parametrize(("item", "most"), [(b"0", 4097), (b'"x"', 4095)])
-def test_a_large_text_may_contain_4096_values_at_most(item, most):
+@pytest.mark.parametrize(("item", "most"), [(b"0", 16_385), (b'"x"', 16_383)])
+def test_a_large_text_may_contain_16384_values_at_most(item, most):
     def list_of(number):
         return b'{"a": [' + b",".join([item] * number) + b"]" + b" " * 70_000 + b"}"
 
     assert len(parse_object(list_of(most))["a"]) == most
-    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+    with pytest.raises(StrictJSONError, match="more than 16384 values"):
         parse_object(list_of(most + 1))
 
 
 def test_numbers_count_even_after_the_largest_number_of_strings():
-    text = b'{"a": [' + b'"x",' * 4095 + b"0," * 5000 + b"0]" + b" " * 70_000 + b"}"
-    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+    text = b'{"a": [' + b'"x",' * 16_383 + b"0," * 17_000 + b"0]" + b" " * 70_000 + b"}"
+    with pytest.raises(StrictJSONError, match="more than 16384 values"):
         parse_object(text)
 
 
-def test_the_limit_of_4096_values_applies_only_to_a_long_json_text():
+def test_the_limit_of_16384_values_applies_only_to_a_long_json_text():
     text = b"[" + b"0," * 20_000 + b"0]"
     assert len(titled(text)) < 65_536
     assert len(parse_object(titled(text))["title"]) == 20_001
     padding = b" " * (65_536 - len(titled(text)))
     assert len(parse_object(titled(text + padding))["title"]) == 20_001
-    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+    with pytest.raises(StrictJSONError, match="more than 16384 values"):
         parse_object(titled(text + padding + b" "))
