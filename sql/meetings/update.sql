@@ -13,10 +13,14 @@ WITH place AS MATERIALIZED (
            ) AS meeting
 ), locked AS MATERIALIZED (
     SELECT meeting AS before,
-           jsonb_populate_record(
-               meeting, with_metadata(%(changes)s::jsonb, meeting.metadata)
-           ) AS after,
-           meeting.version <@ %(versions)s::int4multirange AS matched
+           meeting.version <@ %(versions)s::int4multirange AS matched,
+           -- A precondition that fails comes before metadata that is too long.
+           CASE
+               WHEN meeting.version <@ %(versions)s::int4multirange
+               THEN jsonb_populate_record(
+                   meeting, with_metadata(%(changes)s::jsonb, meeting.metadata)
+               )
+           END AS after
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
        AND meeting.id = %(id)s::uuid

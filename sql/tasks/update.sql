@@ -24,8 +24,14 @@ WITH assignee AS MATERIALIZED (
        FOR SHARE
 ), locked AS MATERIALIZED (
     SELECT task AS before,
-           jsonb_populate_record(task, with_metadata(%(changes)s::jsonb, task.metadata)) AS after,
-           task.version <@ %(versions)s::int4multirange AS matched
+           task.version <@ %(versions)s::int4multirange AS matched,
+           -- A precondition that fails comes before metadata that is too long.
+           CASE
+               WHEN task.version <@ %(versions)s::int4multirange
+               THEN jsonb_populate_record(
+                   task, with_metadata(%(changes)s::jsonb, task.metadata)
+               )
+           END AS after
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid

@@ -183,6 +183,22 @@ def test_a_batch_of_100_tasks_may_have_all_their_fields_and_metadata_and_come_ba
     assert updated.get_json()["updated"] == tasks
 
 
+@each_kind
+def test_a_stale_version_gets_412_even_if_the_merged_metadata_would_be_too_long(
+    alice, create, kind
+):
+    path = create(kind, {})
+    assert alice.patch(path, {"metadata": FIFTY}).status_code == 200
+    changes = {"metadata": {"one": "more"}}
+    stale = alice.patch(path, changes, headers={"If-Match": '"1"'})
+    assert stale.status_code == 412
+    assert stale.get_json()["current"] == alice.get(path).get_json()
+    assert error_message(alice.patch(path, changes, headers={"If-Match": '"2"'}), 400) == TOO_MANY
+    if kind == "tasks":
+        item = {"id": path.rpartition("/")[2], "version": 1, **changes}
+        assert "has changed" in error_message(alice.post("/tasks/batch", {"update": [item]}), 412)
+
+
 def test_a_batch_names_the_task_whose_metadata_is_refused(alice, create):
     id = create("tasks", FIFTY).rpartition("/")[2]
     body = {
