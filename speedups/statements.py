@@ -29,7 +29,7 @@ class Prepared:
         statement = STATEMENTS[name]
         self.name, self.text = name.encode(), statement.text
         self.parameters = statement.parameters
-        # All parameters are sent as text; the casts in the statement name their types.
+        # All parameters are sent as text; PostgreSQL finds their types in the statement.
         self.formats = [PyFormat.TEXT] * len(self.parameters)
 
 

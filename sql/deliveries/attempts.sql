@@ -17,7 +17,7 @@ WITH latest AS MATERIALIZED (
                OR (delivery.workspace_id, delivery.webhook_id) = (
                       SELECT webhook.workspace_id, webhook.id
                         FROM webhooks AS webhook
-                       WHERE webhook.id = %(id)s::uuid
+                       WHERE webhook.id = %(id)s
                   )
            )
        AND (

@@ -4,7 +4,7 @@ SELECT json_join(delivery_json(delivery), row_to_json(more)) AS body
   JOIN events AS event
     ON event.workspace_id = delivery.workspace_id AND event.id = delivery.event_id
  CROSS JOIN LATERAL (SELECT event.body) AS more
- WHERE delivery.workspace_id = %(workspace_id)s::uuid
-   AND delivery.webhook_id = %(webhook_id)s::uuid
-   AND delivery.id = %(id)s::uuid
+ WHERE delivery.workspace_id = %(workspace_id)s
+   AND delivery.webhook_id = %(webhook_id)s
+   AND delivery.id = %(id)s
    AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid);

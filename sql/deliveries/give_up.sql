@@ -6,8 +6,8 @@ UPDATE deliveries AS delivery
        finished_at = now()
   FROM webhooks AS webhook
   JOIN events AS event ON event.workspace_id = webhook.workspace_id
- WHERE webhook.workspace_id = %(workspace_id)s::uuid
-   AND webhook.id = %(id)s::uuid
+ WHERE webhook.workspace_id = %(workspace_id)s
+   AND webhook.id = %(id)s
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
    AND webhook.events <> '{}'
    AND event.type <> ALL (webhook.events)

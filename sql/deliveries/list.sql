@@ -10,8 +10,8 @@ WITH page AS (
      CROSS JOIN LATERAL (
            SELECT delivery.*
              FROM deliveries AS delivery
-            WHERE delivery.workspace_id = %(workspace_id)s::uuid
-              AND delivery.webhook_id = %(webhook_id)s::uuid
+            WHERE delivery.workspace_id = %(workspace_id)s
+              AND delivery.webhook_id = %(webhook_id)s
               AND (delivery.state, delivery.id)
                   >= (wanted.state, '00000000-0000-0000-0000-000000000000'::uuid)
               AND (delivery.state, delivery.id) < (

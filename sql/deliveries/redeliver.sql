@@ -4,8 +4,8 @@ UPDATE deliveries AS delivery
    SET state = 'waiting',
        due_at = now(),
        finished_at = NULL
- WHERE delivery.workspace_id = %(workspace_id)s::uuid
-   AND delivery.webhook_id = %(webhook_id)s::uuid
-   AND delivery.id = %(id)s::uuid
+ WHERE delivery.workspace_id = %(workspace_id)s
+   AND delivery.webhook_id = %(webhook_id)s
+   AND delivery.id = %(id)s
    AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
 RETURNING delivery.id, delivery_json(delivery) AS body;

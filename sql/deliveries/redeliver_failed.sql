@@ -4,7 +4,7 @@
 WITH webhook AS MATERIALIZED (
     SELECT webhook.workspace_id, webhook.id, webhook.events
       FROM webhooks AS webhook
-     WHERE webhook.id = %(id)s::uuid
+     WHERE webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
        FOR KEY SHARE
 )

@@ -21,8 +21,8 @@ WITH feed AS MATERIALIZED (
             AND proof.position = %(after)s::bigint
             AND cursor_proof(feed.history, proof.id, proof.xmin) = %(after_id)s::uuid
             AND coalesce(proof.server_started = pg_postmaster_start_time(), true)
-     WHERE feed.workspace_id = %(workspace_id)s::uuid
-       AND member.user_id = %(user_id)s::uuid
+     WHERE feed.workspace_id = %(workspace_id)s
+       AND member.user_id = %(user_id)s
        AND feed.read_at IS NOT NULL
        AND (
                %(after)s::bigint IS NULL
@@ -38,7 +38,7 @@ WITH feed AS MATERIALIZED (
             WHERE event.workspace_id = feed.workspace_id
               AND event.position > feed.after
               AND event.position <= %(settled)s::bigint
-              AND (%(type)s::text IS NULL OR event.type = %(type)s::text)
+              AND (%(type)s::text IS NULL OR event.type = %(type)s)
             ORDER BY event.position
             LIMIT %(limit)s::integer + 1
            ) AS event

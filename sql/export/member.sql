@@ -5,5 +5,5 @@ SELECT json_build_object(
            'joinedAt', iso(member.joined_at)
        )::text AS body
   FROM members AS member
- WHERE member.workspace_id = %(id)s::uuid
+ WHERE member.workspace_id = %(id)s
  ORDER BY member.joined_at, member.user_id;

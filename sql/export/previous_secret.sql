@@ -8,7 +8,7 @@ SELECT json_build_object(
   FROM previous_secrets AS secret
   JOIN webhooks AS webhook
     ON webhook.workspace_id = secret.workspace_id AND webhook.id = secret.webhook_id
- WHERE secret.workspace_id = %(id)s::uuid
+ WHERE secret.workspace_id = %(id)s
    AND webhook.deleted_at IS NULL
    AND secret.expires_at > now()
  ORDER BY secret.webhook_id, secret.number;

@@ -9,7 +9,7 @@ SELECT json_build_object(
        )::text AS body
   FROM users AS person
  WHERE person.id IN (
-           SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s::uuid
+           SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s
             UNION ALL
            SELECT id FROM named_users(%(id)s::uuid) AS id
        )

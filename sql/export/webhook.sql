@@ -11,6 +11,6 @@ SELECT json_build_object(
            'version', webhook.version
        )::text AS body
   FROM webhooks AS webhook
- WHERE webhook.workspace_id = %(id)s::uuid
+ WHERE webhook.workspace_id = %(id)s
    AND webhook.deleted_at IS NULL
  ORDER BY webhook.id;

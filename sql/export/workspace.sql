@@ -3,4 +3,4 @@ SELECT json_join(
            workspace_details(workspace), json_build_object('version', workspace.version)
        )::text AS body
   FROM workspaces AS workspace
- WHERE workspace.id = %(id)s::uuid;
+ WHERE workspace.id = %(id)s;

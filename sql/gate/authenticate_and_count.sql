@@ -15,7 +15,7 @@ WITH caller AS (
       FROM (SELECT) AS request
       LEFT JOIN (tokens AS token JOIN users AS person ON person.id = token.user_id)
         ON token.hash = %(hash)s::bytea
-       AND token.kind = %(kind)s::text
+       AND token.kind = %(kind)s
        AND is_live(token)
        AND person.deactivated_at IS NULL
       -- If the caller may not use the named workspace, the request counts as if it named none.

@@ -2,11 +2,11 @@
 UPDATE idempotency_keys AS stored
    SET status = %(status)s::integer,
        headers = %(headers)s::jsonb,
-       body = %(body)s::text
+       body = %(body)s
  WHERE stored.workspace_id = coalesce(
            %(token_workspace_id)s::uuid,
            %(workspace_id)s::uuid,
            '00000000-0000-0000-0000-000000000000'
        )
-   AND stored.user_id = %(user_id)s::uuid
-   AND stored.key = %(key)s::text;
+   AND stored.user_id = %(user_id)s
+   AND stored.key = %(key)s;

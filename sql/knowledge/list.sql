@@ -2,7 +2,7 @@
 WITH page AS (
     SELECT entry.*
       FROM knowledge AS entry
-     WHERE entry.workspace_id = %(workspace_id)s::uuid
+     WHERE entry.workspace_id = %(workspace_id)s
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY entry.id DESC
      LIMIT %(limit)s::integer + 1

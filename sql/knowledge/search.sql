@@ -17,7 +17,7 @@ WITH query AS MATERIALIZED (
     SELECT entry.id, entry.words
       FROM query
       JOIN knowledge AS entry ON entry.words @@ query.words_here
-     WHERE entry.workspace_id = %(workspace_id)s::uuid
+     WHERE entry.workspace_id = %(workspace_id)s
      LIMIT CASE
                WHEN %(after)s::bigint IS NULL THEN 5001
                WHEN %(after)s::bigint = 0 THEN 0
@@ -31,7 +31,7 @@ WITH query AS MATERIALIZED (
     SELECT 0 AS rank, entry.id
       FROM query
      CROSS JOIN knowledge AS entry
-     WHERE entry.workspace_id = %(workspace_id)s::uuid
+     WHERE entry.workspace_id = %(workspace_id)s
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        -- IS TRUE keeps PostgreSQL from using the index of words. With so many matches, it finds the
        -- next ones sooner by scanning the primary key.
@@ -56,7 +56,7 @@ WITH query AS MATERIALIZED (
     SELECT best.rank, entry AS entry, entry.id
       FROM best
       JOIN knowledge AS entry
-        ON entry.workspace_id = %(workspace_id)s::uuid AND entry.id = best.id
+        ON entry.workspace_id = %(workspace_id)s AND entry.id = best.id
 )
 SELECT json_list(
            ARRAY(SELECT knowledge_json(entry) FROM page ORDER BY rank DESC, id DESC LIMIT length)

@@ -2,8 +2,8 @@
 WITH page AS (
     SELECT item.*
       FROM mail AS item
-     WHERE item.workspace_id = %(workspace_id)s::uuid
-       AND item.user_id = %(user_id)s::uuid
+     WHERE item.workspace_id = %(workspace_id)s
+       AND item.user_id = %(user_id)s
        AND (item.received_at, item.id) < (
                coalesce(from_millis(%(after)s::bigint), 'infinity'),
                coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

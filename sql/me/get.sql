@@ -5,7 +5,7 @@ SELECT row_to_json(me) AS body
   FROM tokens AS token
   JOIN users AS account ON account.id = token.user_id
   LEFT JOIN members AS member
-         ON member.workspace_id = %(workspace_id)s::uuid
+         ON member.workspace_id = %(workspace_id)s
         AND member.user_id = account.id
   LEFT JOIN workspaces AS active ON active.id = member.workspace_id
  CROSS JOIN LATERAL (SELECT account.id, account.name, account.email) AS person
@@ -31,5 +31,5 @@ SELECT row_to_json(me) AS body
               workspace,
               limits
        ) AS me
- WHERE token.id = %(token_id)s::uuid
-   AND token.user_id = %(user_id)s::uuid;
+ WHERE token.id = %(token_id)s
+   AND token.user_id = %(user_id)s;

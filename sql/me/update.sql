@@ -5,17 +5,17 @@
 WITH credential AS MATERIALIZED (
     SELECT token.workspace_id IS NULL AS can_change
       FROM tokens AS token
-     WHERE token.id = %(token_id)s::uuid
-       AND token.user_id = %(user_id)s::uuid
+     WHERE token.id = %(token_id)s
+       AND token.user_id = %(user_id)s
 ), changed AS (
     UPDATE users AS person
        SET name = coalesce(%(name)s::text, person.name),
            active_workspace_id = coalesce(member.workspace_id, person.active_workspace_id)
       FROM credential
       LEFT JOIN members AS member
-             ON member.user_id = %(user_id)s::uuid
-            AND member.workspace_id = %(id)s::uuid
-     WHERE person.id = %(user_id)s::uuid
+             ON member.user_id = %(user_id)s
+            AND member.workspace_id = %(id)s
+     WHERE person.id = %(user_id)s
        AND can_change
        AND (%(id)s::uuid IS NULL OR member.workspace_id IS NOT NULL)
  RETURNING person.active_workspace_id

@@ -20,7 +20,7 @@ WITH place AS MATERIALIZED (
            END AS current
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
-       AND meeting.id = %(id)s::uuid
+       AND meeting.id = %(id)s
        FOR UPDATE OF meeting
 ), deleted AS (
     DELETE FROM meetings AS meeting

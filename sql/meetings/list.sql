@@ -16,7 +16,7 @@ WITH page AS (
             LIMIT %(limit)s::integer + 1
            ) AS meeting
      WHERE %(only_workspace_id)s::uuid IS NULL
-        OR member.workspace_id = %(only_workspace_id)s::uuid
+        OR member.workspace_id = %(only_workspace_id)s
      ORDER BY meeting.start_time DESC, meeting.id DESC
      LIMIT %(limit)s::integer + 1
 )

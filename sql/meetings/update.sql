@@ -23,7 +23,7 @@ WITH place AS MATERIALIZED (
            END AS after
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
-       AND meeting.id = %(id)s::uuid
+       AND meeting.id = %(id)s
        FOR NO KEY UPDATE OF meeting
 ), stored AS MATERIALIZED (
     SELECT before,

@@ -7,7 +7,7 @@ WITH account AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT person.*
       FROM users AS person
-     WHERE lower(person.email) = lower(%(email)s::text)
+     WHERE lower(person.email) = lower(%(email)s)
        AND acting_role(
                %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
            ) IS NOT NULL
@@ -36,7 +36,7 @@ WITH account AS MATERIALIZED (
       FROM joined
      WHERE person.id = joined.user_id
        AND person.active_workspace_id IS NULL
-       AND (person.id = %(created_id)s::uuid OR %(user_id)s::uuid IS NULL)
+       AND (person.id = %(created_id)s OR %(user_id)s::uuid IS NULL)
 )
 SELECT asked.permitted,
        asked.can_join,

@@ -2,10 +2,10 @@
 -- A deleted user has no name, and so no row.
 SELECT person_json(account, member) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
-  JOIN users AS account ON account.id = %(member_id)s::uuid
+  JOIN users AS account ON account.id = %(member_id)s
   LEFT JOIN members AS member
     ON member.workspace_id = caller.workspace_id AND member.user_id = account.id
- WHERE caller.workspace_id = %(id)s::uuid
+ WHERE caller.workspace_id = %(id)s
    AND (member.user_id IS NOT NULL
         OR EXISTS (
                SELECT

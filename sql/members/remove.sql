@@ -6,8 +6,8 @@ WITH person AS MATERIALIZED (
     SELECT account.id
       FROM users AS account
       JOIN members AS member ON member.user_id = account.id
-     WHERE account.id = %(member_id)s::uuid
-       AND member.workspace_id = %(id)s::uuid
+     WHERE account.id = %(member_id)s
+       AND member.workspace_id = %(id)s
        AND acting_role(
                %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
            ) IS NOT NULL
@@ -28,8 +28,8 @@ WITH person AS MATERIALIZED (
 ), removed AS (
     DELETE FROM members AS member
      USING asked
-     WHERE member.workspace_id = %(id)s::uuid
-       AND member.user_id = %(member_id)s::uuid
+     WHERE member.workspace_id = %(id)s
+       AND member.user_id = %(member_id)s
        AND permitted
        AND has_owner
 )

@@ -10,19 +10,19 @@ WITH asked AS MATERIALIZED (
            )
 ), changed AS (
     UPDATE members AS member
-       SET role = %(role)s::text
+       SET role = %(role)s
       FROM asked
-     WHERE member.workspace_id = %(id)s::uuid
-       AND member.user_id = %(member_id)s::uuid
+     WHERE member.workspace_id = %(id)s
+       AND member.user_id = %(member_id)s
        AND permitted
        AND has_owner
-       AND asked.role <> %(role)s::text
+       AND asked.role <> %(role)s
 )
 SELECT asked.permitted,
        asked.has_owner,
        member_json(account, coalesce(%(role)s::text, asked.role), member.joined_at) AS body
   FROM asked
   JOIN members AS member
-    ON member.workspace_id = %(id)s::uuid
-   AND member.user_id = %(member_id)s::uuid
+    ON member.workspace_id = %(id)s
+   AND member.user_id = %(member_id)s
   JOIN users AS account ON account.id = member.user_id;

@@ -7,7 +7,7 @@ WITH changed AS (
                WHEN %(per_day)s::integer IS NULL THEN plan.per_day
                ELSE nullif(%(per_day)s::integer, 0)
            END
-     WHERE plan.name = %(name)s::text
+     WHERE plan.name = %(name)s
  RETURNING plan.name, plan.per_minute, plan.per_day
 ), created AS (
     INSERT INTO plans AS plan (name, per_minute, per_day)

@@ -13,7 +13,7 @@ WITH asked AS MATERIALIZED (
                %(expires_at)s::timestamptz, now_ms() + %(days)s::integer * interval '1 day'
            ) AS expires_at
       FROM users AS person
-     WHERE person.id = %(user_id)s::uuid
+     WHERE person.id = %(user_id)s
        AND person.deactivated_at IS NULL
        FOR NO KEY UPDATE
 ), created AS (

@@ -2,7 +2,7 @@
 WITH page AS (
     SELECT suggestion.*
       FROM suggestions AS suggestion
-     WHERE suggestion.workspace_id = %(workspace_id)s::uuid
+     WHERE suggestion.workspace_id = %(workspace_id)s
        AND suggestion.status = 'pending'
        AND suggestion.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY suggestion.id DESC

@@ -9,7 +9,7 @@ WITH person AS MATERIALIZED (
     SELECT person.id
       FROM members AS member
       JOIN users AS person ON person.id = member.user_id
-     WHERE member.workspace_id = %(workspace_id)s::uuid
+     WHERE member.workspace_id = %(workspace_id)s
        AND member.user_id = ANY (%(assignee_ids)s::uuid[])
      ORDER BY person.id
        FOR SHARE OF person
@@ -27,7 +27,7 @@ WITH person AS MATERIALIZED (
     -- The foreign key of a new task locks this row too.
     SELECT workspace.id
       FROM workspaces AS workspace
-     WHERE workspace.id = %(workspace_id)s::uuid
+     WHERE workspace.id = %(workspace_id)s
        FOR KEY SHARE
 ), new_id AS MATERIALIZED (
     -- A new task has no row yet, so an advisory lock stands for it. Two batches that create the
@@ -41,7 +41,7 @@ WITH person AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT task.id, task.version
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND (task.id = ANY (%(ids)s::uuid[])
             OR task.id = ANY (%(parent_ids)s::uuid[])
             OR task.id = ANY (%(new_ids)s::uuid[])

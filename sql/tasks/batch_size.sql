@@ -8,7 +8,7 @@
 WITH concerned AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND (task.id = ANY (%(ids)s::uuid[])
             OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
        FOR UPDATE NOWAIT

@@ -11,41 +11,41 @@ WITH locked AS MATERIALIZED (
            text_bytes(task) AS bytes,
            task.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN task.id = %(id)s::uuid AND NOT task.version <@ %(versions)s::int4multirange
+               WHEN task.id = %(id)s AND NOT task.version <@ %(versions)s::int4multirange
                THEN task_json(task)
            END AS current
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND (task.id = %(id)s::uuid OR task.parent_id = %(id)s::uuid)
+     WHERE task.workspace_id = %(workspace_id)s
+       AND (task.id = %(id)s OR task.parent_id = %(id)s)
      ORDER BY task.id
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
     SELECT array_agg(id) AS ids, count(*) AS number, coalesce(sum(bytes), 0) AS bytes
       FROM locked
-     WHERE id <> %(id)s::uuid
+     WHERE id <> %(id)s
 ), family AS MATERIALIZED (
     SELECT target.*,
            subtasks.ids || target.id AS ids,
            CASE WHEN EXISTS (
                     SELECT
                       FROM webhooks AS webhook
-                     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+                     WHERE webhook.workspace_id = %(workspace_id)s
                        AND webhook.disabled_at IS NULL
                      UNION ALL
                     SELECT
                       FROM feeds AS feed
-                     WHERE feed.workspace_id = %(workspace_id)s::uuid
+                     WHERE feed.workspace_id = %(workspace_id)s
                        AND feed.read_at IS NOT NULL
                 )
                 THEN subtasks.number <= 10000 AND subtasks.bytes <= 16777216
            END AS announceable
       FROM locked AS target
      CROSS JOIN subtasks
-     WHERE target.id = %(id)s::uuid
+     WHERE target.id = %(id)s
 ), deleted AS (
     DELETE FROM tasks AS task
      USING family
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND task.id = ANY (family.ids)
        AND matched
        AND coalesce(announceable, true)

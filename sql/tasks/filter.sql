@@ -4,7 +4,7 @@
 WITH page AS (
     SELECT task.*
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        AND matches(task, %(filters)s::jsonb, %(user_id)s::uuid, %(workspace_id)s::uuid)
      -- If the assignee is "none", assignee_id is always NULL. Naming it in ORDER BY lets the index

@@ -7,7 +7,7 @@
 WITH completed AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND is_any('done', string_to_array(%(filters)s::jsonb ->> 'status', ','))
        AND task.status = 'done'
        AND task.completed_at IS NOT NULL
@@ -54,7 +54,7 @@ WITH completed AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT task.*
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s::uuid
+            WHERE task.workspace_id = %(workspace_id)s
               AND task.status = wanted.status
               AND task.completed_at IS NULL
               AND task.id < CASE from_millis(%(after)s::bigint)

@@ -4,7 +4,7 @@
 WITH page AS (
     SELECT task.*
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY task.id DESC
      LIMIT %(limit)s::integer + 1

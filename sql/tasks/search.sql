@@ -17,10 +17,10 @@ WITH searched AS MATERIALIZED (
                ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
            ) AS found
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
        AND (%(after_id)s::uuid IS NULL
             OR %(sort)s::text IS NOT NULL
-            OR task.id < %(after_id)s::uuid)
+            OR task.id < %(after_id)s)
        AND matches(task, %(filters)s::jsonb, %(user_id)s::uuid, %(workspace_id)s::uuid)
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
               task.id DESC
@@ -42,7 +42,7 @@ WITH searched AS MATERIALIZED (
     SELECT best.*, task AS task
       FROM best
       JOIN tasks AS task
-        ON task.workspace_id = %(workspace_id)s::uuid AND task.id = best.id
+        ON task.workspace_id = %(workspace_id)s AND task.id = best.id
 )
 SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT length)) AS data,
        coalesce(

@@ -17,7 +17,7 @@ WITH wanted AS (
      CROSS JOIN LATERAL (
            SELECT task.*
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s::uuid
+            WHERE task.workspace_id = %(workspace_id)s
               AND task.status = wanted.status
               AND (task.due_date, task.id) > (
                       greatest(
@@ -48,7 +48,7 @@ WITH wanted AS (
      CROSS JOIN LATERAL (
            SELECT task.*
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s::uuid
+            WHERE task.workspace_id = %(workspace_id)s
               AND task.status = wanted.status
               AND task.due_date IS NULL
               AND task.id > CASE from_millis(%(after)s::bigint)

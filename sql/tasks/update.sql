@@ -7,7 +7,7 @@ WITH assignee AS MATERIALIZED (
     SELECT member.user_id
       FROM members AS member
       JOIN users AS person ON person.id = member.user_id
-     WHERE member.workspace_id = %(workspace_id)s::uuid
+     WHERE member.workspace_id = %(workspace_id)s
        AND member.user_id = (%(changes)s::jsonb ->> 'assignee_id')::uuid
        AND NOT has_all_locks()
        FOR SHARE OF person
@@ -17,9 +17,9 @@ WITH assignee AS MATERIALIZED (
     -- task.
     SELECT parent.id
       FROM tasks AS parent
-     WHERE parent.workspace_id = %(workspace_id)s::uuid
+     WHERE parent.workspace_id = %(workspace_id)s
        AND parent.id = (%(changes)s::jsonb ->> 'parent_id')::uuid
-       AND parent.id < %(id)s::uuid
+       AND parent.id < %(id)s
        AND NOT has_all_locks()
        FOR SHARE
 ), locked AS MATERIALIZED (
@@ -33,8 +33,8 @@ WITH assignee AS MATERIALIZED (
                )
            END AS after
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND task.id = %(id)s::uuid
+     WHERE task.workspace_id = %(workspace_id)s
+       AND task.id = %(id)s
        AND (SELECT count(*) FROM (SELECT FROM assignee UNION ALL SELECT FROM parent) AS first) >= 0
        FOR NO KEY UPDATE
 ), stored AS MATERIALIZED (

@@ -11,7 +11,7 @@ WITH person AS MATERIALIZED (
       FROM person
       JOIN members AS member ON member.user_id = person.id
       JOIN workspaces AS workspace ON workspace.id = member.workspace_id
-     WHERE workspace.slug = %(workspace)s::text
+     WHERE workspace.slug = %(workspace)s
        FOR KEY SHARE OF member
 )
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at, workspace_id)

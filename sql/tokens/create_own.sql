@@ -12,8 +12,8 @@ WITH counted AS MATERIALIZED (
     SELECT member.workspace_id
       FROM counted
      CROSS JOIN members AS member
-     WHERE member.workspace_id = %(workspace_id)s::uuid
-       AND member.user_id = %(user_id)s::uuid
+     WHERE member.workspace_id = %(workspace_id)s
+       AND member.user_id = %(user_id)s
        FOR KEY SHARE OF member
 ), asked AS MATERIALIZED (
     SELECT coalesce(%(expires_at)s::timestamptz > now(), true) AS in_future,
@@ -31,7 +31,7 @@ WITH counted AS MATERIALIZED (
            %(workspace_id)s::uuid
       FROM asked
      CROSS JOIN users AS person
-     WHERE person.id = %(user_id)s::uuid
+     WHERE person.id = %(user_id)s
        AND in_future
        AND is_member
        AND has_room

@@ -23,11 +23,11 @@ SELECT person.id,
   FROM users AS person
   LEFT JOIN workspaces AS active ON active.id = person.active_workspace_id
  WHERE %(email)s::text IS NULL
-    OR lower(person.email) = lower(%(email)s::text)
-    OR person.id = %(id)s::uuid
+    OR lower(person.email) = lower(%(email)s)
+    OR person.id = %(id)s
  UNION ALL
 SELECT gone.id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', NULL, iso(gone.deleted_at)
   FROM deleted_users AS gone
- WHERE gone.id = %(id)s::uuid
+ WHERE gone.id = %(id)s
    AND NOT EXISTS (SELECT FROM users AS person WHERE person.id = gone.id)
  ORDER BY id;

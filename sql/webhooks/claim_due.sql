@@ -44,7 +44,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
             LIMIT 1
               FOR UPDATE SKIP LOCKED
            ) AS oldest
-     WHERE waiting.webhook_id <> %(after_webhook_id)s::uuid
+     WHERE waiting.webhook_id <> %(after_webhook_id)s
        AND waiting.workspace_id <> ALL (%(busy)s::uuid[])
      LIMIT 1
 )

@@ -8,7 +8,7 @@ WITH candidate AS MATERIALIZED (
       JOIN webhooks AS webhook
         ON webhook.workspace_id = delivery.workspace_id AND webhook.id = delivery.webhook_id
       JOIN members AS member ON member.workspace_id = delivery.workspace_id
-     WHERE member.user_id = %(user_id)s::uuid
+     WHERE member.user_id = %(user_id)s
        AND delivery.event_id = ANY (%(event_ids)s::uuid[])
        AND delivery.state = 'waiting'
        AND delivery.attempts = 0

@@ -5,7 +5,7 @@ SELECT workspace.id,
        coalesce(%(events)s::text[], '{}'),
        %(key_fingerprint)s::text
   FROM workspaces AS workspace
- WHERE workspace.id = %(workspace_id)s::uuid
+ WHERE workspace.id = %(workspace_id)s
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
    AND lock_and_count_webhooks(workspace.id) < 20
 RETURNING webhook.id,

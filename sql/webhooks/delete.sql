@@ -9,8 +9,8 @@ WITH locked AS MATERIALIZED (
                THEN row_to_json(show_webhook(webhook))
            END AS current
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s::uuid
-       AND webhook.id = %(id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s
+       AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        -- A change that would announce an event to this webhook waits here.
@@ -20,7 +20,7 @@ WITH locked AS MATERIALIZED (
        SET deleted_at = now(),
            disabled_at = coalesce(webhook.disabled_at, now())
       FROM locked
-     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = locked.id
        AND matched
 )

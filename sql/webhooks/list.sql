@@ -18,7 +18,7 @@ SELECT row_to_json(show_webhook(webhook)) AS body,
         ORDER BY attempt.at DESC
         LIMIT 1
        ) AS last_attempt ON true
- WHERE webhook.workspace_id = %(workspace_id)s::uuid
+ WHERE webhook.workspace_id = %(workspace_id)s
    AND webhook.deleted_at IS NULL
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
  ORDER BY webhook.id;

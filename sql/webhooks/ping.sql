@@ -15,7 +15,7 @@ SELECT webhook.workspace_id,
   FROM message
  CROSS JOIN webhooks AS webhook
  CROSS JOIN LATERAL signing_secrets(webhook) AS secret
- WHERE webhook.workspace_id = %(workspace_id)s::uuid
-   AND webhook.id = %(id)s::uuid
+ WHERE webhook.workspace_id = %(workspace_id)s
+   AND webhook.id = %(id)s
    AND webhook.deleted_at IS NULL
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid);

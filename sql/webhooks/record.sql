@@ -7,8 +7,8 @@ WITH locked_webhook AS MATERIALIZED (
     -- cannot deadlock.
     SELECT webhook.workspace_id, webhook.id
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
-       AND webhook.id = %(webhook_id)s::uuid
+     WHERE webhook.workspace_id = %(in_workspace_id)s
+       AND webhook.id = %(webhook_id)s
        FOR KEY SHARE
 ), attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
@@ -22,7 +22,7 @@ WITH locked_webhook AS MATERIALIZED (
       FROM locked_webhook AS webhook
       JOIN deliveries AS delivery
         ON delivery.workspace_id = webhook.workspace_id AND delivery.webhook_id = webhook.id
-     WHERE delivery.id = %(delivery_id)s::uuid
+     WHERE delivery.id = %(delivery_id)s
         ON CONFLICT (workspace_id, delivery_id, number) DO NOTHING
 ), updated_delivery AS (
     UPDATE deliveries AS delivery
@@ -38,7 +38,7 @@ WITH locked_webhook AS MATERIALIZED (
       FROM locked_webhook AS webhook
      WHERE delivery.workspace_id = webhook.workspace_id
        AND delivery.webhook_id = webhook.id
-       AND delivery.id = %(delivery_id)s::uuid
+       AND delivery.id = %(delivery_id)s
        AND delivery.attempts = %(number)s::integer
        AND (
                delivery.state = 'waiting'
@@ -73,7 +73,7 @@ WITH locked_webhook AS MATERIALIZED (
                       ) AS verdict
            )
       FROM updated_delivery
-     WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
+     WHERE webhook.workspace_id = %(in_workspace_id)s
        AND webhook.id = updated_delivery.webhook_id
        -- A success changes the webhook only if it was failing.
        AND (NOT %(success)s::boolean OR webhook.failing_since IS NOT NULL)

@@ -2,8 +2,8 @@
 UPDATE webhooks AS webhook
    SET failing_since = NULL,
        backoff_until = NULL
- WHERE webhook.workspace_id = %(workspace_id)s::uuid
-   AND webhook.id = %(id)s::uuid
+ WHERE webhook.workspace_id = %(workspace_id)s
+   AND webhook.id = %(id)s
    AND webhook.disabled_at IS NULL
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
 RETURNING catch_up(webhook.workspace_id, webhook.id, interval '0');

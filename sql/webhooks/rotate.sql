@@ -7,8 +7,8 @@ WITH previous AS (
            webhook.key_fingerprint,
            now() + interval '24 hours'
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s::uuid
-       AND webhook.id = %(id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s
+       AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        -- A simultaneous rotation waits here.
@@ -23,7 +23,7 @@ WITH previous AS (
 )
 UPDATE webhooks AS webhook
    SET secret_number = previous.number + 1,
-       key_fingerprint = %(key_fingerprint)s::text
+       key_fingerprint = %(key_fingerprint)s
   FROM previous
  WHERE webhook.workspace_id = previous.workspace_id
    AND webhook.id = previous.webhook_id

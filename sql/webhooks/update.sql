@@ -8,8 +8,8 @@ WITH locked AS MATERIALIZED (
            jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,
            webhook.version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s::uuid
-       AND webhook.id = %(id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s
+       AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        FOR UPDATE
@@ -37,8 +37,8 @@ WITH locked AS MATERIALIZED (
            failing_since = CASE WHEN NOT resumed THEN webhook.failing_since END,
            backoff_until = CASE WHEN NOT resumed THEN webhook.backoff_until END
       FROM after
-     WHERE webhook.workspace_id = %(workspace_id)s::uuid
-       AND webhook.id = %(id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s
+       AND webhook.id = %(id)s
        AND matched
        AND (
                (after.url, after.events, after.disabled_at)

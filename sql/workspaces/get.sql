@@ -2,4 +2,4 @@
 SELECT workspace_details(workspace) AS body, workspace.version
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
- WHERE member.workspace_id = %(id)s::uuid;
+ WHERE member.workspace_id = %(id)s;

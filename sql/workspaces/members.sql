@@ -9,5 +9,5 @@ SELECT json_list(
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
   JOIN members AS member ON member.workspace_id = caller.workspace_id
   JOIN users AS account ON account.id = member.user_id
- WHERE caller.workspace_id = %(id)s::uuid
+ WHERE caller.workspace_id = %(id)s
 HAVING count(*) > 0;

@@ -9,7 +9,7 @@ WITH locked AS MATERIALIZED (
       FROM workspaces AS workspace
       JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
         ON member.workspace_id = workspace.id
-     WHERE member.workspace_id = %(id)s::uuid
+     WHERE member.workspace_id = %(id)s
        FOR NO KEY UPDATE OF workspace
 ), changed AS (
     UPDATE workspaces AS workspace
@@ -17,7 +17,7 @@ WITH locked AS MATERIALIZED (
            timezone = (after).timezone,
            version = workspace.version + 1
       FROM locked
-     WHERE workspace.id = %(id)s::uuid
+     WHERE workspace.id = %(id)s
        AND permitted
        AND matched
        AND after IS DISTINCT FROM before
