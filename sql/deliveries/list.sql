@@ -19,11 +19,11 @@ WITH page AS (
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                   )
             ORDER BY delivery.state DESC, delivery.id DESC
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS delivery
      WHERE manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
      ORDER BY delivery.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

@@ -21,6 +21,6 @@ UPDATE deliveries AS delivery
    AND delivery.state = 'failed'
    AND (
            %(since)s::timestamptz IS NULL
-           OR delivery.finished_at >= %(since)s::timestamptz
+           OR delivery.finished_at >= %(since)s
        )
 RETURNING delivery.id;

@@ -40,7 +40,7 @@ WITH feed AS MATERIALIZED (
               AND event.position <= %(settled)s::bigint
               AND (%(type)s::text IS NULL OR event.type = %(type)s)
             ORDER BY event.position
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS event
 ), page_end AS (
     SELECT length AS number

@@ -14,7 +14,7 @@ WITH caller AS (
            CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
       FROM (SELECT) AS request
       LEFT JOIN (tokens AS token JOIN users AS person ON person.id = token.user_id)
-        ON token.hash = %(hash)s::bytea
+        ON token.hash = %(hash)s
        AND token.kind = %(kind)s
        AND is_live(token)
        AND person.deactivated_at IS NULL

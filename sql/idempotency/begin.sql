@@ -26,4 +26,4 @@ VALUES (
 RETURNING stored.status,
           stored.headers::text AS headers,
           stored.body,
-          stored.fingerprint = %(fingerprint)s::bytea AS same;
+          stored.fingerprint = %(fingerprint)s AS same;

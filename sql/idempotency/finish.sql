@@ -1,7 +1,7 @@
 -- Store the response under the key of the request, in the transaction that makes the change.
 UPDATE idempotency_keys AS stored
    SET status = %(status)s::integer,
-       headers = %(headers)s::jsonb,
+       headers = %(headers)s,
        body = %(body)s
  WHERE stored.workspace_id = coalesce(
            %(token_workspace_id)s::uuid,

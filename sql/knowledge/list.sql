@@ -5,7 +5,7 @@ WITH page AS (
      WHERE entry.workspace_id = %(workspace_id)s
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY entry.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

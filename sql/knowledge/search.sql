@@ -39,7 +39,7 @@ WITH query AS MATERIALIZED (
        AND (%(after)s::bigint = 0
             OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM matches) > 5000))
      ORDER BY entry.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 ), best AS (
     SELECT rank, id
       FROM ranked
@@ -51,7 +51,7 @@ WITH query AS MATERIALIZED (
     SELECT rank, id
       FROM newest
      ORDER BY rank DESC, id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 ), page AS (
     SELECT best.rank, entry AS entry, entry.id
       FROM best

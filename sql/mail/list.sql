@@ -9,7 +9,7 @@ WITH page AS (
                coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
            )
      ORDER BY item.received_at DESC, item.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

@@ -13,12 +13,12 @@ WITH page AS (
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                   )
             ORDER BY meeting.start_time DESC, meeting.id DESC
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS meeting
      WHERE %(only_workspace_id)s::uuid IS NULL
         OR member.workspace_id = %(only_workspace_id)s
      ORDER BY meeting.start_time DESC, meeting.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

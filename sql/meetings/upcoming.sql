@@ -14,12 +14,12 @@ WITH page AS (
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
             ORDER BY meeting.start_time, meeting.id
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS meeting
      WHERE %(only_workspace_id)s::uuid IS NULL
         OR member.workspace_id = %(only_workspace_id)s
      ORDER BY meeting.start_time, meeting.id
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

@@ -7,6 +7,6 @@ SELECT token.id,
   FROM tokens AS token
   JOIN users AS person ON person.id = token.user_id
  WHERE token.kind = 'session'
-   AND token.created_at >= %(since)s::timestamptz
+   AND token.created_at >= %(since)s
    AND is_live(token)
  ORDER BY token.created_at, token.id;

@@ -2,6 +2,6 @@
 UPDATE tokens AS token
    SET revoked_at = now()
  WHERE token.kind = 'session'
-   AND token.created_at >= %(since)s::timestamptz
+   AND token.created_at >= %(since)s
    AND is_live(token)
 RETURNING token.id;

@@ -6,7 +6,7 @@ WITH page AS (
        AND suggestion.status = 'pending'
        AND suggestion.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY suggestion.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

@@ -11,7 +11,7 @@ WITH page AS (
      -- provide the order.
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
               task.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)

@@ -41,7 +41,7 @@ WITH completed AS MATERIALIZED (
                %(workspace_id)s::uuid
            )
      ORDER BY task.completed_at DESC, task.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 ), wanted AS (
     SELECT status
       FROM unnest(
@@ -68,7 +68,7 @@ WITH completed AS MATERIALIZED (
                       %(workspace_id)s::uuid
                   )
             ORDER BY task.id DESC
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before,completed_by}'
        AND (SELECT count(*) FROM completed) <= %(limit)s::integer
@@ -77,7 +77,7 @@ WITH completed AS MATERIALIZED (
      UNION ALL
     SELECT * FROM open
      ORDER BY completed_at DESC NULLS LAST, id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(

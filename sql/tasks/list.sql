@@ -7,7 +7,7 @@ WITH page AS (
      WHERE task.workspace_id = %(workspace_id)s
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY task.id DESC
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)

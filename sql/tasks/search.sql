@@ -37,7 +37,7 @@ WITH searched AS MATERIALIZED (
             OR (due, id) > (from_millis(%(after)s::bigint), %(after_id)s::uuid)
             OR (completed, id) < (from_millis(%(after)s::bigint), %(after_id)s::uuid))
      ORDER BY number
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 ), page AS (
     SELECT best.*, task AS task
       FROM best

@@ -38,10 +38,10 @@ WITH wanted AS (
                       %(workspace_id)s::uuid
                   )
             ORDER BY task.due_date, task.id
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS task
      ORDER BY task.due_date, task.id
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 ), undated AS MATERIALIZED (
     SELECT task.*
       FROM wanted
@@ -62,7 +62,7 @@ WITH wanted AS (
                       %(workspace_id)s::uuid
                   )
             ORDER BY task.id
-            LIMIT %(limit)s::integer + 1
+            LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{due_after,due_before}'
        AND (SELECT count(*) FROM dated) <= %(limit)s::integer
@@ -71,7 +71,7 @@ WITH wanted AS (
      UNION ALL
     SELECT * FROM undated
      ORDER BY due_date, id
-     LIMIT %(limit)s::integer + 1
+     LIMIT %(limit)s + 1
 )
 SELECT json_list(
            ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY due_date, id LIMIT length)
