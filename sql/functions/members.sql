@@ -214,23 +214,24 @@ $$;
 CREATE OR REPLACE FUNCTION named_users(workspace_id uuid) RETURNS SETOF uuid
 LANGUAGE sql STABLE
 AS $$
-    SELECT task.created_by
+    SELECT unnest(
+               ARRAY[
+                   task.created_by,
+                   CASE WHEN task.updated_by_version = task.version THEN task.updated_by END,
+                   task.completed_by
+               ]
+           )
       FROM tasks AS task
      WHERE task.workspace_id = named_users.workspace_id
      UNION
-    SELECT CASE WHEN task.updated_by_version = task.version THEN task.updated_by END
-      FROM tasks AS task
-     WHERE task.workspace_id = named_users.workspace_id
-     UNION
-    SELECT task.completed_by
-      FROM tasks AS task
-     WHERE task.workspace_id = named_users.workspace_id
-     UNION
-    SELECT meeting.created_by
-      FROM meetings AS meeting
-     WHERE meeting.workspace_id = named_users.workspace_id
-     UNION
-    SELECT CASE WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by END
+    SELECT unnest(
+               ARRAY[
+                   meeting.created_by,
+                   CASE
+                       WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
+                   END
+               ]
+           )
       FROM meetings AS meeting
      WHERE meeting.workspace_id = named_users.workspace_id
 $$;
