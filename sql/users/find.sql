@@ -6,8 +6,5 @@ SELECT given.name, person.id::text
  UNION ALL
 SELECT given.name, person.id::text
   FROM unnest(%(ids)s::text[]) AS given (name)
-  JOIN users AS person ON person.id = given.name::uuid
- UNION ALL
-SELECT given.name, gone.id::text
-  FROM unnest(%(ids)s::text[]) AS given (name)
-  JOIN deleted_users AS gone ON gone.id = given.name::uuid;
+  JOIN (SELECT id FROM users UNION ALL SELECT id FROM deleted_users) AS person
+    ON person.id = given.name::uuid;
