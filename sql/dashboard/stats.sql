@@ -4,7 +4,7 @@
 -- the creation of a task a sixth more expensive.
 -- "Today" is the current day in the timezone of the workspace.
 SELECT row_to_json(stats) AS body
-  FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+  FROM memberships(%(user_id)s, %(token_workspace_id)s) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
  CROSS JOIN LATERAL (
        SELECT (now() AT TIME ZONE zone_name(workspace.timezone))::date AS date

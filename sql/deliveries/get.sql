@@ -7,4 +7,4 @@ SELECT json_join(delivery_json(delivery), row_to_json(more)) AS body
  WHERE delivery.workspace_id = %(workspace_id)s
    AND delivery.webhook_id = %(webhook_id)s
    AND delivery.id = %(id)s
-   AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid);
+   AND manages_webhook(%(user_id)s, %(workspace_id)s, %(webhook_id)s);

@@ -8,7 +8,7 @@ UPDATE deliveries AS delivery
   JOIN events AS event ON event.workspace_id = webhook.workspace_id
  WHERE webhook.workspace_id = %(workspace_id)s
    AND webhook.id = %(id)s
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND manages(%(user_id)s, %(workspace_id)s)
    AND webhook.events <> '{}'
    AND event.type <> ALL (webhook.events)
    AND delivery.workspace_id = webhook.workspace_id

@@ -2,7 +2,7 @@
 WITH page AS (
     SELECT delivery.*
       FROM unnest(
-               coalesce(string_to_array(%(state)s::text, ','), '{waiting,delivered,failed}')
+               coalesce(string_to_array(%(state)s, ','), '{waiting,delivered,failed}')
            ) AS wanted (state)
      -- Read the newest deliveries of each wanted state, and none of another state. The comparison
      -- with pairs lets only deliveries_by_state provide the order; with the id alone, the planner
@@ -21,7 +21,7 @@ WITH page AS (
             ORDER BY delivery.state DESC, delivery.id DESC
             LIMIT %(limit)s + 1
            ) AS delivery
-     WHERE manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
+     WHERE manages_webhook(%(user_id)s, %(workspace_id)s, %(webhook_id)s)
      ORDER BY delivery.id DESC
      LIMIT %(limit)s + 1
 )
@@ -45,5 +45,5 @@ SELECT json_list(
                  FROM page
                 ORDER BY id DESC
            ),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

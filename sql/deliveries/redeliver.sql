@@ -7,5 +7,5 @@ UPDATE deliveries AS delivery
  WHERE delivery.workspace_id = %(workspace_id)s
    AND delivery.webhook_id = %(webhook_id)s
    AND delivery.id = %(id)s
-   AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
+   AND manages_webhook(%(user_id)s, %(workspace_id)s, %(webhook_id)s)
 RETURNING delivery.id, delivery_json(delivery) AS body;

@@ -45,7 +45,7 @@ WITH feed AS MATERIALIZED (
 ), page_end AS (
     SELECT length AS number
       FROM page_length(
-               ARRAY(SELECT octet_length(body) FROM page ORDER BY position), %(limit)s::integer
+               ARRAY(SELECT octet_length(body) FROM page ORDER BY position), %(limit)s
            ) AS length
 ), shown AS (
     SELECT body, position FROM page ORDER BY position LIMIT (SELECT number FROM page_end)

@@ -13,4 +13,4 @@ WITH noted AS (
                   AND member.user_id = %(user_id)s
            )
 )
-SELECT settled_position(%(workspace_id)s::uuid) AS position;
+SELECT settled_position(%(workspace_id)s) AS position;

@@ -11,6 +11,6 @@ SELECT json_build_object(
  WHERE person.id IN (
            SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s
             UNION ALL
-           SELECT id FROM named_users(%(id)s::uuid) AS id
+           SELECT id FROM named_users(%(id)s) AS id
        )
  ORDER BY person.id;

@@ -21,7 +21,7 @@ WITH caller AS (
       -- If the caller may not use the named workspace, the request counts as if it named none.
       LEFT JOIN workspaces AS workspace ON workspace.id = coalesce(
                CASE WHEN %(requested_workspace_id)s::uuid IS NOT NULL THEN usable_workspace(
-                    person.id, token.workspace_id, %(requested_workspace_id)s::uuid) END,
+                    person.id, token.workspace_id, %(requested_workspace_id)s) END,
                token.workspace_id,
                person.active_workspace_id
            )

@@ -18,5 +18,5 @@ SELECT json_list(
        keyed_cursor(0, (ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::knowledge) FROM page ORDER BY id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

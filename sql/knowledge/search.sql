@@ -66,5 +66,5 @@ SELECT json_list(
        )[length] AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(entry) FROM page ORDER BY rank DESC, id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

@@ -1,6 +1,6 @@
 -- Insert the ids of users who were deleted in another database, unless the ids are known here.
 INSERT INTO deleted_users (id, deleted_at)
 SELECT item.id, item.deleted_at
-  FROM json_populate_recordset(NULL::deleted_users, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::deleted_users, %(rows)s) WITH ORDINALITY AS item
  ORDER BY item.ordinality
     ON CONFLICT (id) DO NOTHING;

@@ -2,7 +2,7 @@
 -- so that members can read their names. Deleted users have no name, and so no row.
 INSERT INTO former_members (workspace_id, user_id)
 SELECT item.workspace_id, person.id
-  FROM json_populate_recordset(NULL::former_members, %(rows)s::json) AS item
+  FROM json_populate_recordset(NULL::former_members, %(rows)s) AS item
   JOIN users AS person ON person.id = item.user_id
  WHERE NOT EXISTS (
            SELECT

@@ -7,5 +7,5 @@ SELECT item.workspace_id,
        item.tags,
        coalesce(item.created_at, now_ms()),
        coalesce(item.updated_at, item.created_at, now_ms())
-  FROM json_populate_recordset(NULL::knowledge, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::knowledge, %(rows)s) WITH ORDINALITY AS item
  ORDER BY item.ordinality;

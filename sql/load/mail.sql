@@ -11,5 +11,5 @@ SELECT item.workspace_id,
        item.snippet,
        item.read,
        item.received_at
-  FROM json_populate_recordset(NULL::mail, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::mail, %(rows)s) WITH ORDINALITY AS item
  ORDER BY item.ordinality;

@@ -1,7 +1,7 @@
 -- Insert members. A user without an active workspace gets the first workspace of these lines.
 WITH item AS MATERIALIZED (
     SELECT ordinality, workspace_id, user_id, role, joined_at
-      FROM json_populate_recordset(NULL::members, %(rows)s::json) WITH ORDINALITY AS item
+      FROM json_populate_recordset(NULL::members, %(rows)s) WITH ORDINALITY AS item
 ), person AS MATERIALIZED (
     -- Users come first in the order of locks.
     SELECT account.id

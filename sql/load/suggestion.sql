@@ -11,7 +11,7 @@ WITH created AS (
            item.task_id,
            item.status,
            coalesce(item.created_at, now_ms())
-      FROM json_populate_recordset(NULL::suggestions, %(rows)s::json) WITH ORDINALITY AS item
+      FROM json_populate_recordset(NULL::suggestions, %(rows)s) WITH ORDINALITY AS item
      ORDER BY item.ordinality
  RETURNING suggestion.workspace_id,
            suggestion.id,

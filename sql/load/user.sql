@@ -7,7 +7,7 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.name,
        coalesce(item.created_at, now_ms()),
        item.deactivated_at
-  FROM json_populate_recordset(NULL::users, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::users, %(rows)s) WITH ORDINALITY AS item
  WHERE NOT EXISTS (
            SELECT
              FROM users AS person

@@ -15,5 +15,5 @@ SELECT item.workspace_id,
        item.disabled_at,
        item.disabled_reason,
        item.version
-  FROM json_populate_recordset(NULL::webhooks, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::webhooks, %(rows)s) WITH ORDINALITY AS item
  ORDER BY item.ordinality;

@@ -7,5 +7,5 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.timezone,
        coalesce(item.created_at, now_ms()),
        coalesce(item.version, 1)
-  FROM json_populate_recordset(NULL::workspaces, %(rows)s::json) WITH ORDINALITY AS item
+  FROM json_populate_recordset(NULL::workspaces, %(rows)s) WITH ORDINALITY AS item
  ORDER BY item.ordinality;

@@ -5,7 +5,7 @@ WITH page AS (
      WHERE item.workspace_id = %(workspace_id)s
        AND item.user_id = %(user_id)s
        AND (item.received_at, item.id) < (
-               coalesce(from_millis(%(after)s::bigint), 'infinity'),
+               coalesce(from_millis(%(after)s), 'infinity'),
                coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
            )
      ORDER BY item.received_at DESC, item.id DESC
@@ -28,5 +28,5 @@ SELECT json_list(
        )[length] AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::mail) FROM page ORDER BY received_at DESC, id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

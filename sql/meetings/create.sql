@@ -1,6 +1,6 @@
 -- Create a meeting in the active workspace and announce it.
 WITH first AS MATERIALIZED (
-    SELECT first_version('meeting', %(workspace_id)s::uuid, %(id)s::uuid) AS version
+    SELECT first_version('meeting', %(workspace_id)s, %(id)s) AS version
 ), created AS (
     INSERT INTO meetings AS meeting (
                workspace_id, id, title, start_time, end_time, platform,
@@ -28,5 +28,5 @@ WITH first AS MATERIALIZED (
 SELECT body,
        version,
        id,
-       announce(workspace_id, 'meeting.created', body, %(user_id)s::uuid) AS event_id
+       announce(workspace_id, 'meeting.created', body, %(user_id)s) AS event_id
   FROM created;

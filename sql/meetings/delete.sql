@@ -4,10 +4,10 @@
 WITH place AS MATERIALIZED (
     SELECT meeting.workspace_id
       FROM meeting_of_caller(
-               %(id)s::uuid,
-               %(user_id)s::uuid,
-               %(token_workspace_id)s::uuid,
-               %(workspace_id)s::uuid
+               %(id)s,
+               %(user_id)s,
+               %(token_workspace_id)s,
+               %(workspace_id)s
            ) AS meeting
 ), target AS MATERIALIZED (
     SELECT meeting.workspace_id,
@@ -33,7 +33,7 @@ WITH place AS MATERIALIZED (
 SELECT target.version,
        matched,
        current,
-       announce(deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s::uuid)
+       announce(deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s)
        AS event_id
   FROM target
   LEFT JOIN deleted ON true;

@@ -1,8 +1,3 @@
 -- One meeting of any workspace that the caller belongs to.
 SELECT meeting_details(meeting) AS body, meeting.version
-  FROM meeting_of_caller(
-           %(id)s::uuid,
-           %(user_id)s::uuid,
-           %(token_workspace_id)s::uuid,
-           %(workspace_id)s::uuid
-       ) AS meeting;
+  FROM meeting_of_caller(%(id)s, %(user_id)s, %(token_workspace_id)s, %(workspace_id)s) AS meeting;

@@ -2,14 +2,14 @@
 -- PostgreSQL reads at most one page of each workspace from its index, and sorts only these pages.
 WITH page AS (
     SELECT meeting.*
-      FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+      FROM memberships(%(user_id)s, %(token_workspace_id)s) AS member
      CROSS JOIN LATERAL (
            SELECT meeting.*
              FROM meetings AS meeting
             WHERE meeting.workspace_id = member.workspace_id
-              AND matches(meeting, %(filters)s::jsonb, %(workspace_id)s::uuid)
+              AND matches(meeting, %(filters)s, %(workspace_id)s)
               AND (meeting.start_time, meeting.id) < (
-                      coalesce(from_millis(%(after)s::bigint), 'infinity'),
+                      coalesce(from_millis(%(after)s), 'infinity'),
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                   )
             ORDER BY meeting.start_time DESC, meeting.id DESC
@@ -35,12 +35,12 @@ SELECT json_list(
                 ORDER BY start_time DESC, id DESC
            )
        )[length] AS next_cursor,
-       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
+       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::meetings)
                  FROM page
                 ORDER BY start_time DESC, id DESC
            ),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

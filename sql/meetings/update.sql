@@ -6,10 +6,10 @@
 WITH place AS MATERIALIZED (
     SELECT meeting.workspace_id
       FROM meeting_of_caller(
-               %(id)s::uuid,
-               %(user_id)s::uuid,
-               %(token_workspace_id)s::uuid,
-               %(workspace_id)s::uuid
+               %(id)s,
+               %(user_id)s,
+               %(token_workspace_id)s,
+               %(workspace_id)s
            ) AS meeting
 ), locked AS MATERIALIZED (
     SELECT meeting AS before,
@@ -17,9 +17,7 @@ WITH place AS MATERIALIZED (
            -- A precondition that fails comes before metadata that is too long.
            CASE
                WHEN meeting.version <@ %(versions)s::int4multirange
-               THEN jsonb_populate_record(
-                   meeting, with_metadata(%(changes)s::jsonb, meeting.metadata)
-               )
+               THEN jsonb_populate_record(meeting, with_metadata(%(changes)s, meeting.metadata))
            END AS after
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
@@ -30,7 +28,7 @@ WITH place AS MATERIALIZED (
            matched,
            CASE
                WHEN matched AND after IS DISTINCT FROM before
-               THEN update_meeting(after, %(user_id)s::uuid)
+               THEN update_meeting(after, %(user_id)s)
                ELSE before
            END AS meeting
       FROM locked
@@ -50,7 +48,7 @@ SELECT body,
                         ELSE 'meeting.updated'
                     END,
                     body,
-                    %(user_id)s::uuid,
+                    %(user_id)s,
                     meeting_with_outcome(before)
                 )
        END AS event_id

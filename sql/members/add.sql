@@ -8,17 +8,13 @@ WITH account AS MATERIALIZED (
     SELECT person.*
       FROM users AS person
      WHERE lower(person.email) = lower(%(email)s)
-       AND acting_role(
-               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
-           ) IS NOT NULL
+       AND acting_role(%(user_id)s, %(token_workspace_id)s, %(id)s) IS NOT NULL
        FOR NO KEY UPDATE
 ), asked AS MATERIALIZED (
     SELECT acting = 'owner' OR acting = 'admin' AND %(role)s::text = 'member' AS permitted,
            account.id AS user_id,
            account.deactivated_at IS NULL OR %(user_id)s::uuid IS NULL AS can_join
-      FROM acting_role(
-               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
-           ) AS acting
+      FROM acting_role(%(user_id)s, %(token_workspace_id)s, %(id)s) AS acting
       LEFT JOIN account ON true
      WHERE acting IS NOT NULL
 ), joined AS (

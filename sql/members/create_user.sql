@@ -2,8 +2,8 @@
 -- workspace. Return the id of a new user.
 -- If another transaction is creating the same user, the statement waits for it.
 INSERT INTO users (email, name)
-SELECT %(email)s::text, coalesce(%(name)s::text, split_part(%(email)s::text, '@', 1))
- WHERE acting_role(%(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid)
+SELECT %(email)s::text, coalesce(%(name)s::text, split_part(%(email)s, '@', 1))
+ WHERE acting_role(%(user_id)s, %(token_workspace_id)s, %(id)s)
        IN ('owner', 'admin')
     ON CONFLICT (lower(email)) DO NOTHING
 RETURNING id;

@@ -8,9 +8,7 @@ WITH person AS MATERIALIZED (
       JOIN members AS member ON member.user_id = account.id
      WHERE account.id = %(member_id)s
        AND member.workspace_id = %(id)s
-       AND acting_role(
-               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
-           ) IS NOT NULL
+       AND acting_role(%(user_id)s, %(token_workspace_id)s, %(id)s) IS NOT NULL
        FOR NO KEY UPDATE OF account
 ), asked AS MATERIALIZED (
     SELECT permitted OR %(user_id)s::uuid = person.id AS permitted,
@@ -19,9 +17,9 @@ WITH person AS MATERIALIZED (
            set_config('service.actor_id', %(user_id)s::uuid::text, true)
       FROM person
      CROSS JOIN LATERAL lock_member(
-               %(user_id)s::uuid,
-               %(token_workspace_id)s::uuid,
-               %(id)s::uuid,
+               %(user_id)s,
+               %(token_workspace_id)s,
+               %(id)s,
                person.id,
                'member'
            )

@@ -1,13 +1,7 @@
 -- Change the role of a member of a workspace, unless the workspace would then have no owner.
 WITH asked AS MATERIALIZED (
     SELECT role, permitted, has_owner
-      FROM lock_member(
-               %(user_id)s::uuid,
-               %(token_workspace_id)s::uuid,
-               %(id)s::uuid,
-               %(member_id)s::uuid,
-               %(role)s::text
-           )
+      FROM lock_member(%(user_id)s, %(token_workspace_id)s, %(id)s, %(member_id)s, %(role)s)
 ), changed AS (
     UPDATE members AS member
        SET role = %(role)s

@@ -8,7 +8,7 @@ SELECT set_config(
                WHEN 'client_connection_check_interval' THEN '2s'
                ELSE '0'
            END,
-           %(is_local)s::boolean
+           %(is_local)s
        )
   FROM pg_settings
  WHERE name IN (

@@ -21,5 +21,5 @@ SELECT blocker.pid,
                     split_part(activity.application_name, ' ', 3)
                 )
        END AS run
-  FROM unnest(pg_blocking_pids(%(pid)s::integer)) AS blocker (pid)
+  FROM unnest(pg_blocking_pids(%(pid)s)) AS blocker (pid)
   LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocker.pid;

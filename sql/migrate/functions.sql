@@ -9,6 +9,6 @@ SELECT file.name
             WHERE applied.name = file.name
               AND (applied.sha256 = file.sha256
                    OR string_to_array(applied.release, '.')::integer[]
-                      > string_to_array(%(release)s::text, '.')::integer[])
+                      > string_to_array(%(release)s, '.')::integer[])
        )
  ORDER BY file.number;

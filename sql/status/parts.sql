@@ -3,7 +3,7 @@
 -- If a whole table is missing, its parts are not listed: status/unusable reports the table.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid
-      FROM jsonb_each(%(tables)s::jsonb) AS wanted_table (table_name, parts)
+      FROM jsonb_each(%(tables)s) AS wanted_table (table_name, parts)
      CROSS JOIN jsonb_each(parts) AS part (kind, names)
      CROSS JOIN jsonb_array_elements_text(names) AS name
 )

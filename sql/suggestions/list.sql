@@ -19,5 +19,5 @@ SELECT json_list(
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::suggestions) FROM page ORDER BY id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

@@ -1,6 +1,6 @@
 -- Create a task in the active workspace and announce it.
 WITH first AS MATERIALIZED (
-    SELECT first_version('task', %(workspace_id)s::uuid, %(id)s::uuid) AS version
+    SELECT first_version('task', %(workspace_id)s, %(id)s) AS version
 ), created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
@@ -32,5 +32,5 @@ WITH first AS MATERIALIZED (
 SELECT body,
        version,
        id,
-       announce(workspace_id, 'task.created', body, %(user_id)s::uuid) AS event_id
+       announce(workspace_id, 'task.created', body, %(user_id)s) AS event_id
   FROM created;

@@ -57,10 +57,10 @@ SELECT family.version,
        coalesce(announceable, true) AS deletable,
        ARRAY(
            SELECT announce(
-                      %(workspace_id)s::uuid,
+                      %(workspace_id)s,
                       'task.deleted',
                       task_json(ROW(deleted.*)::tasks),
-                      %(user_id)s::uuid
+                      %(user_id)s
                   )
              FROM deleted
             WHERE announceable IS NOT NULL

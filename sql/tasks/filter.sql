@@ -6,7 +6,7 @@ WITH page AS (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       AND matches(task, %(filters)s::jsonb, %(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
      -- If the assignee is "none", assignee_id is always NULL. Naming it in ORDER BY lets the index
      -- provide the order.
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
@@ -17,8 +17,8 @@ SELECT json_list(
            ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)
        ) AS data,
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor,
-       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
+       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

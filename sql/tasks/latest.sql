@@ -12,21 +12,21 @@ WITH completed AS MATERIALIZED (
        AND task.status = 'done'
        AND task.completed_at IS NOT NULL
        AND task.completed_at >= coalesce(
-               time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s::uuid),
+               time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s),
                '-infinity'
            )
        -- One condition for the bound and the cursor: with two, PostgreSQL could begin at the bound
        -- and read all tasks before the cursor.
        AND (task.completed_at, task.id) < (
                least(
-                   from_millis(%(after)s::bigint),
-                   time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s::uuid),
+                   from_millis(%(after)s),
+                   time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s),
                    'infinity'
                ),
                CASE
-                   WHEN from_millis(%(after)s::bigint) < coalesce(
+                   WHEN from_millis(%(after)s) < coalesce(
                             time_bound(
-                                %(filters)s::jsonb ->> 'completed_before', %(workspace_id)s::uuid
+                                %(filters)s::jsonb ->> 'completed_before', %(workspace_id)s
                             ),
                             'infinity'
                         )
@@ -37,8 +37,8 @@ WITH completed AS MATERIALIZED (
        AND matches(
                task,
                %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
-               %(user_id)s::uuid,
-               %(workspace_id)s::uuid
+               %(user_id)s,
+               %(workspace_id)s
            )
      ORDER BY task.completed_at DESC, task.id DESC
      LIMIT %(limit)s + 1
@@ -57,15 +57,15 @@ WITH completed AS MATERIALIZED (
             WHERE task.workspace_id = %(workspace_id)s
               AND task.status = wanted.status
               AND task.completed_at IS NULL
-              AND task.id < CASE from_millis(%(after)s::bigint)
+              AND task.id < CASE from_millis(%(after)s)
                       WHEN '1899-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff'
                   END
               AND matches(
                       task,
                       %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
-                      %(user_id)s::uuid,
-                      %(workspace_id)s::uuid
+                      %(user_id)s,
+                      %(workspace_id)s
                   )
             ORDER BY task.id DESC
             LIMIT %(limit)s + 1
@@ -94,12 +94,12 @@ SELECT json_list(
                 ORDER BY completed_at DESC NULLS LAST, id DESC
            )
        )[length] AS next_cursor,
-       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
+       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::tasks)
                  FROM page
                 ORDER BY completed_at DESC NULLS LAST, id DESC
            ),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

@@ -15,5 +15,5 @@ SELECT json_list(
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY id DESC),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

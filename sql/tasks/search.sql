@@ -21,7 +21,7 @@ WITH searched AS MATERIALIZED (
        AND (%(after_id)s::uuid IS NULL
             OR %(sort)s::text IS NOT NULL
             OR task.id < %(after_id)s)
-       AND matches(task, %(filters)s::jsonb, %(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
               task.id DESC
      LIMIT 10000
@@ -34,8 +34,8 @@ WITH searched AS MATERIALIZED (
       FROM searched
      WHERE found
        AND (%(after)s::bigint IS NULL
-            OR (due, id) > (from_millis(%(after)s::bigint), %(after_id)s::uuid)
-            OR (completed, id) < (from_millis(%(after)s::bigint), %(after_id)s::uuid))
+            OR (due, id) > (from_millis(%(after)s), %(after_id)s::uuid)
+            OR (completed, id) < (from_millis(%(after)s), %(after_id)s::uuid))
      ORDER BY number
      LIMIT %(limit)s + 1
 ), page AS (
@@ -64,7 +64,7 @@ SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT le
                OFFSET 9999
            )
        ) AS next_cursor,
-       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
+       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
   FROM page_length(
-           ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s::integer
+           ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s
        ) AS length;

@@ -21,21 +21,21 @@ WITH wanted AS (
               AND task.status = wanted.status
               AND (task.due_date, task.id) > (
                       greatest(
-                          from_millis(%(after)s::bigint),
-                          time_bound(%(filters)s::jsonb ->> 'due_after', %(workspace_id)s::uuid),
+                          from_millis(%(after)s),
+                          time_bound(%(filters)s::jsonb ->> 'due_after', %(workspace_id)s),
                           '-infinity'
                       ),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
               AND task.due_date < coalesce(
-                      time_bound(%(filters)s::jsonb ->> 'due_before', %(workspace_id)s::uuid),
+                      time_bound(%(filters)s::jsonb ->> 'due_before', %(workspace_id)s),
                       'infinity'
                   )
               AND matches(
                       task,
                       %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
-                      %(user_id)s::uuid,
-                      %(workspace_id)s::uuid
+                      %(user_id)s,
+                      %(workspace_id)s
                   )
             ORDER BY task.due_date, task.id
             LIMIT %(limit)s + 1
@@ -51,15 +51,15 @@ WITH wanted AS (
             WHERE task.workspace_id = %(workspace_id)s
               AND task.status = wanted.status
               AND task.due_date IS NULL
-              AND task.id > CASE from_millis(%(after)s::bigint)
+              AND task.id > CASE from_millis(%(after)s)
                       WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE '00000000-0000-0000-0000-000000000000'
                   END
               AND matches(
                       task,
                       %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
-                      %(user_id)s::uuid,
-                      %(workspace_id)s::uuid
+                      %(user_id)s,
+                      %(workspace_id)s
                   )
             ORDER BY task.id
             LIMIT %(limit)s + 1
@@ -83,8 +83,8 @@ SELECT json_list(
                 ORDER BY due_date, id
            )
        )[length] AS next_cursor,
-       wrong_bounds(%(filters)s::jsonb, %(workspace_id)s::uuid) AS wrong_bounds
+       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY due_date, id),
-           %(limit)s::integer
+           %(limit)s
        ) AS length;

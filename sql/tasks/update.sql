@@ -15,11 +15,11 @@ WITH assignee AS MATERIALIZED (
 ), parent AS MATERIALIZED (
     -- Tasks are locked in the order of their ids. update_task() locks a parent that comes after the
     -- task.
-    SELECT parent.id
-      FROM tasks AS parent
-     WHERE parent.workspace_id = %(workspace_id)s
-       AND parent.id = (%(changes)s::jsonb ->> 'parent_id')::uuid
-       AND parent.id < %(id)s
+    SELECT id
+      FROM tasks
+     WHERE workspace_id = %(workspace_id)s
+       AND id = (%(changes)s::jsonb ->> 'parent_id')::uuid
+       AND id < %(id)s
        AND NOT has_all_locks()
        FOR SHARE
 ), locked AS MATERIALIZED (
@@ -28,9 +28,7 @@ WITH assignee AS MATERIALIZED (
            -- A precondition that fails comes before metadata that is too long.
            CASE
                WHEN task.version <@ %(versions)s::int4multirange
-               THEN jsonb_populate_record(
-                   task, with_metadata(%(changes)s::jsonb, task.metadata)
-               )
+               THEN jsonb_populate_record(task, with_metadata(%(changes)s, task.metadata))
            END AS after
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s
@@ -42,7 +40,7 @@ WITH assignee AS MATERIALIZED (
            matched,
            CASE
                WHEN matched AND after IS DISTINCT FROM before
-               THEN update_task(after, %(changes)s::jsonb, %(user_id)s::uuid)
+               THEN update_task(after, %(changes)s, %(user_id)s)
                ELSE before
            END AS task
       FROM locked
@@ -59,7 +57,7 @@ SELECT body,
                     (before).workspace_id,
                     'task.updated',
                     body,
-                    %(user_id)s::uuid,
+                    %(user_id)s,
                     task_json(before)
                 )
        END AS event_id

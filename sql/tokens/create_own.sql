@@ -5,7 +5,7 @@
 -- The table has only the hash of the token.
 WITH counted AS MATERIALIZED (
     -- The user comes first in the order of locks.
-    SELECT lock_and_count_tokens(%(user_id)s::uuid, %(session_id)s::uuid) AS tokens
+    SELECT lock_and_count_tokens(%(user_id)s, %(session_id)s) AS tokens
 ), place AS MATERIALIZED (
     -- Without this lock the membership could end meanwhile, and the token would not be revoked with
     -- it.

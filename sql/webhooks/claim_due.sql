@@ -50,8 +50,4 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
 )
 SELECT claimed.*
   FROM candidate
- CROSS JOIN LATERAL claim_delivery(
-           candidate.workspace_id,
-           candidate.id,
-           %(lease)s::float8
-       ) AS claimed;
+ CROSS JOIN LATERAL claim_delivery(candidate.workspace_id, candidate.id, %(lease)s) AS claimed;

@@ -21,8 +21,4 @@ WITH candidate AS MATERIALIZED (
 )
 SELECT claimed.*
   FROM candidate
- CROSS JOIN LATERAL claim_delivery(
-           candidate.workspace_id,
-           candidate.id,
-           %(lease)s::float8
-       ) AS claimed;
+ CROSS JOIN LATERAL claim_delivery(candidate.workspace_id, candidate.id, %(lease)s) AS claimed;

@@ -6,7 +6,7 @@ SELECT workspace.id,
        %(key_fingerprint)s::text
   FROM workspaces AS workspace
  WHERE workspace.id = %(workspace_id)s
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND manages(%(user_id)s, %(workspace_id)s)
    AND lock_and_count_webhooks(workspace.id) < 20
 RETURNING webhook.id,
           webhook.secret_number,

@@ -12,7 +12,7 @@ WITH locked AS MATERIALIZED (
      WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
-       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND manages(%(user_id)s, %(workspace_id)s)
        -- A change that would announce an event to this webhook waits here.
        FOR UPDATE
 ), deleted AS (

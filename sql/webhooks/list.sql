@@ -20,5 +20,5 @@ SELECT row_to_json(show_webhook(webhook)) AS body,
        ) AS last_attempt ON true
  WHERE webhook.workspace_id = %(workspace_id)s
    AND webhook.deleted_at IS NULL
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND manages(%(user_id)s, %(workspace_id)s)
  ORDER BY webhook.id;

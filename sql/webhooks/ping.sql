@@ -10,7 +10,7 @@ SELECT webhook.workspace_id,
        secret.secret_numbers,
        secret.key_fingerprints,
        'evt_' || replace(message.id::text, '-', '') AS message_id,
-       event_body(message.id, 'ping', webhook.workspace_id, %(user_id)s::uuid, '[]', '{}') AS body,
+       event_body(message.id, 'ping', webhook.workspace_id, %(user_id)s, '[]', '{}') AS body,
        0::float8 AS age
   FROM message
  CROSS JOIN webhooks AS webhook
@@ -18,4 +18,4 @@ SELECT webhook.workspace_id,
  WHERE webhook.workspace_id = %(workspace_id)s
    AND webhook.id = %(id)s
    AND webhook.deleted_at IS NULL
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid);
+   AND manages(%(user_id)s, %(workspace_id)s);

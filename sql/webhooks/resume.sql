@@ -5,5 +5,5 @@ UPDATE webhooks AS webhook
  WHERE webhook.workspace_id = %(workspace_id)s
    AND webhook.id = %(id)s
    AND webhook.disabled_at IS NULL
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND manages(%(user_id)s, %(workspace_id)s)
 RETURNING catch_up(webhook.workspace_id, webhook.id, interval '0');

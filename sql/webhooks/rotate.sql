@@ -10,7 +10,7 @@ WITH previous AS (
      WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
-       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND manages(%(user_id)s, %(workspace_id)s)
        -- A simultaneous rotation waits here.
        FOR NO KEY UPDATE
  RETURNING workspace_id, webhook_id, number

@@ -5,13 +5,13 @@
 -- also waits for transactions that add deliveries to the webhook, or record an outcome.
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
-           jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,
+           jsonb_populate_record(webhook, %(changes)s) AS changed,
            webhook.version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = %(id)s
        AND webhook.deleted_at IS NULL
-       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND manages(%(user_id)s, %(workspace_id)s)
        FOR UPDATE
 ), after AS (
     SELECT matched,

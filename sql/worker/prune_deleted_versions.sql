@@ -1,7 +1,7 @@
 -- Delete the versions of objects that were deleted over 400 days ago, in the next 128 pages of the
 -- table. The table has no index by age, so that a deletion costs less.
 WITH batch AS MATERIALIZED (
-    SELECT * FROM next_pages('deleted_versions', %(after)s::text)
+    SELECT * FROM next_pages('deleted_versions', %(after)s)
 ), pruned AS (
     DELETE FROM deleted_versions
      WHERE ctid >= (SELECT first FROM batch)

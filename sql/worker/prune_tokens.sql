@@ -3,7 +3,7 @@
 -- The table has no index by these times, so that creating and revoking a token change no index.
 -- A token that another transaction is just revoking or deleting is left to the next round.
 WITH batch AS MATERIALIZED (
-    SELECT * FROM next_pages('tokens', %(after)s::text)
+    SELECT * FROM next_pages('tokens', %(after)s)
 ), dead AS MATERIALIZED (
     SELECT token.id
       FROM tokens AS token

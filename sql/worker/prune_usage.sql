@@ -1,7 +1,7 @@
 -- Delete the request counts that are older than two days in the next 128 pages of the table.
 -- The table has no index by age, so that updating a count changes no index (HOT).
 WITH batch AS MATERIALIZED (
-    SELECT * FROM next_pages('usage', %(after)s::text)
+    SELECT * FROM next_pages('usage', %(after)s)
 ), deleted AS (
     DELETE FROM usage
      WHERE ctid >= (SELECT first FROM batch)

@@ -6,7 +6,7 @@ SELECT json_list(
                ORDER BY member.joined_at, account.id
            )
        ) AS body
-  FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
+  FROM memberships(%(user_id)s, %(token_workspace_id)s) AS caller
   JOIN members AS member ON member.workspace_id = caller.workspace_id
   JOIN users AS account ON account.id = member.user_id
  WHERE caller.workspace_id = %(id)s

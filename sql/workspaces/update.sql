@@ -3,11 +3,11 @@
 -- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH locked AS MATERIALIZED (
     SELECT workspace AS before,
-           jsonb_populate_record(workspace, %(changes)s::jsonb) AS after,
+           jsonb_populate_record(workspace, %(changes)s) AS after,
            member.role IN ('owner', 'admin') AS permitted,
            workspace.version <@ %(versions)s::int4multirange AS matched
       FROM workspaces AS workspace
-      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+      JOIN memberships(%(user_id)s, %(token_workspace_id)s) AS member
         ON member.workspace_id = workspace.id
      WHERE member.workspace_id = %(id)s
        FOR NO KEY UPDATE OF workspace

@@ -30,7 +30,7 @@ def test_load_inserts_the_lines_of_each_type_in_the_order_of_the_file(connection
             values = [{**line, "status": "scheduled"} for line in lines]
         if kind == "task":
             values = [{**line, "status": "todo"} for line in lines]
-        run(connection, f"load/{kind}", rows=psycopg.types.json.Jsonb(values))
+        run(connection, f"load/{kind}", rows=psycopg.types.json.Json(values))
         rows = connection.execute(
             f"SELECT {shown} AS name FROM {table} WHERE {shown} LIKE 'Line%%' ORDER BY id"
         ).fetchall()
@@ -46,7 +46,7 @@ def test_load_announces_pending_suggestions_in_the_order_of_ids_and_no_other_sug
          "status": status, "id": str(uuid.UUID(int=9 - line))}
         for line, status in enumerate(("pending", "accepted", "dismissed", "pending"), 1)
     ]  # fmt: skip
-    run(connection, "load/suggestion", rows=psycopg.types.json.Jsonb(lines))
+    run(connection, "load/suggestion", rows=psycopg.types.json.Json(lines))
     sent = connection.execute("SELECT body::json AS body FROM events ORDER BY id").fetchall()
     assert [event["body"]["data"]["title"] for event in sent] == ["4", "1"]
     for body in (event["body"] for event in sent):
@@ -60,6 +60,6 @@ def test_a_user_whom_load_adds_to_several_workspaces_works_in_the_first_of_them(
         {"line": line, "workspace_id": cast[slug], "user_id": id, "role": "member"}
         for line, slug in ((1, "globex"), (2, "acme"))
     ]
-    run(connection, "load/member", rows=psycopg.types.json.Jsonb(lines))
+    run(connection, "load/member", rows=psycopg.types.json.Json(lines))
     user = connection.execute("SELECT * FROM users WHERE id = %s", (id,)).fetchone()
     assert str(user["active_workspace_id"]) == cast["globex"]
