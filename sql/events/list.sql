@@ -18,7 +18,7 @@ WITH feed AS MATERIALIZED (
       JOIN members AS member ON member.workspace_id = feed.workspace_id
       LEFT JOIN event_cursors AS proof
              ON proof.workspace_id = feed.workspace_id
-            AND proof.position = %(after)s::bigint
+            AND proof.position = %(after)s
             AND cursor_proof(feed.history, proof.id, proof.xmin) = %(after_id)s::uuid
             AND coalesce(proof.server_started = pg_postmaster_start_time(), true)
      WHERE feed.workspace_id = %(workspace_id)s
@@ -37,7 +37,7 @@ WITH feed AS MATERIALIZED (
              FROM events AS event
             WHERE event.workspace_id = feed.workspace_id
               AND event.position > feed.after
-              AND event.position <= %(settled)s::bigint
+              AND event.position <= %(settled)s
               AND (%(type)s::text IS NULL OR event.type = %(type)s)
             ORDER BY event.position
             LIMIT %(limit)s + 1
@@ -63,7 +63,7 @@ WITH feed AS MATERIALIZED (
                        SELECT max(event.position)
                          FROM events AS event
                         WHERE event.workspace_id = feed.workspace_id
-                          AND event.position <= %(settled)s::bigint
+                          AND event.position <= %(settled)s
                    )
                )
            END AS position

@@ -11,9 +11,9 @@ VALUES (
                %(workspace_id)s::uuid,
                '00000000-0000-0000-0000-000000000000'
            ),
-           %(user_id)s::uuid,
-           %(key)s::text,
-           %(fingerprint)s::bytea
+           %(user_id)s,
+           %(key)s,
+           %(fingerprint)s
        )
     ON CONFLICT (workspace_id, user_id, key) DO UPDATE
    SET (fingerprint, created_at, status, headers, body) = (

@@ -9,7 +9,7 @@ WITH credential AS MATERIALIZED (
        AND token.user_id = %(user_id)s
 ), changed AS (
     UPDATE users AS person
-       SET name = coalesce(%(name)s::text, person.name),
+       SET name = coalesce(%(name)s, person.name),
            active_workspace_id = coalesce(member.workspace_id, person.active_workspace_id)
       FROM credential
       LEFT JOIN members AS member

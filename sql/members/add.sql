@@ -19,7 +19,7 @@ WITH account AS MATERIALIZED (
      WHERE acting IS NOT NULL
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role)
-    SELECT %(id)s::uuid, asked.user_id, %(role)s::text
+    SELECT %(id)s, asked.user_id, %(role)s
       FROM asked
      WHERE permitted
        AND can_join

@@ -14,7 +14,7 @@ WITH asked AS MATERIALIZED (
 )
 SELECT asked.permitted,
        asked.has_owner,
-       member_json(account, coalesce(%(role)s::text, asked.role), member.joined_at) AS body
+       member_json(account, coalesce(%(role)s, asked.role), member.joined_at) AS body
   FROM asked
   JOIN members AS member
     ON member.workspace_id = %(id)s

@@ -30,4 +30,4 @@ SELECT format(
        ) AS archive (behind_bytes)
  WHERE current_setting('archive_mode') <> 'off'
    AND archiver.last_archived_wal ~ '^[0-9A-F]{24}'
-   AND archive.behind_bytes > %(allowed_bytes)s::bigint;
+   AND archive.behind_bytes > %(allowed_bytes)s;

@@ -2,7 +2,7 @@
 -- If no plan has this name, create the plan; then neither limit may be NULL.
 WITH changed AS (
     UPDATE plans AS plan
-       SET per_minute = coalesce(%(per_minute)s::integer, plan.per_minute),
+       SET per_minute = coalesce(%(per_minute)s, plan.per_minute),
            per_day = CASE
                WHEN %(per_day)s::integer IS NULL THEN plan.per_day
                ELSE nullif(%(per_day)s::integer, 0)
@@ -11,7 +11,7 @@ WITH changed AS (
  RETURNING plan.name, plan.per_minute, plan.per_day
 ), created AS (
     INSERT INTO plans AS plan (name, per_minute, per_day)
-    SELECT %(name)s::text, %(per_minute)s::integer, nullif(%(per_day)s::integer, 0)
+    SELECT %(name)s, %(per_minute)s, nullif(%(per_day)s, 0)
      WHERE NOT EXISTS (SELECT FROM changed)
        AND %(per_minute)s::integer IS NOT NULL
        AND %(per_day)s::integer IS NOT NULL

@@ -10,7 +10,7 @@ WITH setting AS MATERIALIZED (
        AND name <> %(name)s
 ), renewed AS (
     INSERT INTO processes (name, speedups)
-    SELECT %(name)s, %(speedups)s::boolean
+    SELECT %(name)s, %(speedups)s
       FROM setting
      WHERE setting.commit IS NOT NULL
         ON CONFLICT (name) DO UPDATE

@@ -7,7 +7,7 @@
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT person.id,
-           coalesce(%(name)s::text, person.name) AS name,
+           coalesce(%(name)s, person.name) AS name,
            person.email,
            coalesce(
                %(expires_at)s::timestamptz, now_ms() + %(days)s::integer * interval '1 day'
@@ -18,7 +18,7 @@ WITH asked AS MATERIALIZED (
        FOR NO KEY UPDATE
 ), created AS (
     INSERT INTO tokens (user_id, kind, hash, expires_at)
-    SELECT id, 'session', %(hash)s::bytea, expires_at
+    SELECT id, 'session', %(hash)s, expires_at
       FROM asked
      WHERE expires_at > now()
  RETURNING id, user_id

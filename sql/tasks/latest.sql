@@ -71,7 +71,7 @@ WITH completed AS MATERIALIZED (
             LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before,completed_by}'
-       AND (SELECT count(*) FROM completed) <= %(limit)s::integer
+       AND (SELECT count(*) FROM completed) <= %(limit)s
 ), page AS (
     SELECT * FROM completed
      UNION ALL

@@ -65,7 +65,7 @@ WITH wanted AS (
             LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{due_after,due_before}'
-       AND (SELECT count(*) FROM dated) <= %(limit)s::integer
+       AND (SELECT count(*) FROM dated) <= %(limit)s
 ), page AS (
     SELECT * FROM dated
      UNION ALL

@@ -24,11 +24,11 @@ WITH counted AS MATERIALIZED (
     INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at, workspace_id)
     SELECT person.id,
            'api',
-           %(name)s::text,
-           %(scope)s::text,
-           %(hash)s::bytea,
-           %(expires_at)s::timestamptz,
-           %(workspace_id)s::uuid
+           %(name)s,
+           %(scope)s,
+           %(hash)s,
+           %(expires_at)s,
+           %(workspace_id)s
       FROM asked
      CROSS JOIN users AS person
      WHERE person.id = %(user_id)s

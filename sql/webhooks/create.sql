@@ -1,9 +1,9 @@
 -- Create a webhook in a workspace that has fewer than 20. Without events, it gets all types.
 INSERT INTO webhooks AS webhook (workspace_id, url, events, key_fingerprint)
 SELECT workspace.id,
-       %(url)s::text,
+       %(url)s,
        coalesce(%(events)s::text[], '{}'),
-       %(key_fingerprint)s::text
+       %(key_fingerprint)s
   FROM workspaces AS workspace
  WHERE workspace.id = %(workspace_id)s
    AND manages(%(user_id)s, %(workspace_id)s)

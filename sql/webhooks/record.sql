@@ -13,12 +13,12 @@ WITH locked_webhook AS MATERIALIZED (
 ), attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
     SELECT %(in_workspace_id)s::uuid,
-           %(delivery_id)s::uuid,
-           %(number)s::integer,
-           %(status)s::integer,
-           %(milliseconds)s::integer,
-           %(error)s::text,
-           %(answer)s::text
+           %(delivery_id)s,
+           %(number)s,
+           %(status)s,
+           %(milliseconds)s,
+           %(error)s,
+           %(answer)s
       FROM locked_webhook AS webhook
       JOIN deliveries AS delivery
         ON delivery.workspace_id = webhook.workspace_id AND delivery.webhook_id = webhook.id
@@ -27,32 +27,32 @@ WITH locked_webhook AS MATERIALIZED (
 ), updated_delivery AS (
     UPDATE deliveries AS delivery
        SET state = CASE
-               WHEN %(success)s::boolean THEN 'delivered'
+               WHEN %(success)s THEN 'delivered'
                WHEN %(retry_delay)s::float8 IS NULL THEN 'failed'
                ELSE 'waiting'
            END,
            due_at = now() + coalesce(%(retry_delay)s::float8, 0) * interval '1 second',
            finished_at = CASE
-               WHEN %(success)s::boolean OR %(retry_delay)s::float8 IS NULL THEN now()
+               WHEN %(success)s OR %(retry_delay)s::float8 IS NULL THEN now()
            END
       FROM locked_webhook AS webhook
      WHERE delivery.workspace_id = webhook.workspace_id
        AND delivery.webhook_id = webhook.id
        AND delivery.id = %(delivery_id)s
-       AND delivery.attempts = %(number)s::integer
+       AND delivery.attempts = %(number)s
        AND (
                delivery.state = 'waiting'
                -- The webhook has deselected the type during this attempt (deliveries/give_up).
-               OR %(success)s::boolean AND delivery.state = 'failed'
+               OR %(success)s AND delivery.state = 'failed'
            )
  RETURNING delivery.webhook_id
 ), updated_webhook AS (
     UPDATE webhooks AS webhook
        SET failing_since = CASE
-               WHEN NOT %(success)s::boolean THEN coalesce(webhook.failing_since, now())
+               WHEN NOT %(success)s THEN coalesce(webhook.failing_since, now())
            END,
            backoff_until = CASE
-               WHEN NOT %(success)s::boolean THEN now() + %(backoff)s::float8 * interval '1 second'
+               WHEN NOT %(success)s THEN now() + %(backoff)s::float8 * interval '1 second'
            END,
            (disabled_at, gap_since, disabled_reason) = (
                SELECT coalesce(webhook.disabled_at, CASE WHEN reason IS NOT NULL THEN now() END),
@@ -63,8 +63,8 @@ WITH locked_webhook AS MATERIALIZED (
                       coalesce(webhook.disabled_reason, reason)
                  FROM (
                       SELECT CASE
-                                 WHEN %(success)s::boolean THEN NULL
-                                 WHEN %(status)s::integer = 410
+                                 WHEN %(success)s THEN NULL
+                                 WHEN %(status)s = 410
                                  THEN 'the receiver answered 410 Gone'
                                  WHEN webhook.failing_since
                                       < now() - %(disable_after)s::integer * interval '1 hour'
@@ -76,12 +76,12 @@ WITH locked_webhook AS MATERIALIZED (
      WHERE webhook.workspace_id = %(in_workspace_id)s
        AND webhook.id = updated_delivery.webhook_id
        -- A success changes the webhook only if it was failing.
-       AND (NOT %(success)s::boolean OR webhook.failing_since IS NOT NULL)
+       AND (NOT %(success)s OR webhook.failing_since IS NOT NULL)
  RETURNING webhook.workspace_id, webhook.id, webhook.disabled_reason
 )
 SELECT webhook.disabled_reason,
        CASE
-           WHEN %(success)s::boolean
+           WHEN %(success)s
            THEN catch_up(
                     webhook.workspace_id,
                     webhook.id,

@@ -17,8 +17,8 @@ WITH locked AS MATERIALIZED (
     SELECT matched,
            (changed).url,
            coalesce((changed).events, '{}') AS events,
-           coalesce(%(enabled)s::boolean, false) OR (changed).url <> (before).url AS resumed,
-           CASE %(enabled)s::boolean
+           coalesce(%(enabled)s, false) OR (changed).url <> (before).url AS resumed,
+           CASE %(enabled)s
                WHEN true THEN NULL
                WHEN false THEN coalesce((before).disabled_at, now())
                ELSE (before).disabled_at
@@ -31,7 +31,7 @@ WITH locked AS MATERIALIZED (
            disabled_at = after.disabled_at,
            disabled_reason = CASE
                WHEN after.disabled_at IS NOT NULL
-               THEN coalesce(webhook.disabled_reason, %(reason)s::text)
+               THEN coalesce(webhook.disabled_reason, %(reason)s)
            END,
            gap_since = coalesce(after.disabled_at, webhook.gap_since),
            failing_since = CASE WHEN NOT resumed THEN webhook.failing_since END,
