@@ -1,9 +1,9 @@
 -- The members of a workspace, in the order of joining.
 SELECT json_build_object(
-           'user', member.user_id,
-           'role', member.role,
-           'joinedAt', iso(member.joined_at)
+           'user', user_id,
+           'role', role,
+           'joinedAt', iso(joined_at)
        )::text AS body
-  FROM members AS member
- WHERE member.workspace_id = %(id)s
- ORDER BY member.joined_at, member.user_id;
+  FROM members
+ WHERE workspace_id = %(id)s
+ ORDER BY joined_at, user_id;

@@ -1,12 +1,12 @@
 -- Store the response under the key of the request, in the transaction that makes the change.
-UPDATE idempotency_keys AS stored
+UPDATE idempotency_keys
    SET status = %(status)s::integer,
        headers = %(headers)s,
        body = %(body)s
- WHERE stored.workspace_id = coalesce(
+ WHERE workspace_id = coalesce(
            %(token_workspace_id)s::uuid,
            %(workspace_id)s::uuid,
            '00000000-0000-0000-0000-000000000000'
        )
-   AND stored.user_id = %(user_id)s
-   AND stored.key = %(key)s;
+   AND user_id = %(user_id)s
+   AND key = %(key)s;

@@ -1,6 +1,6 @@
 -- Begin a new history of events in the workspaces that got tasks or meetings.
 -- No events announce the loaded tasks and meetings, so every cursor of these workspaces must become
 -- invalid: its reader then lists everything again.
-UPDATE feeds AS feed
+UPDATE feeds
    SET history = gen_random_uuid()
- WHERE feed.workspace_id = ANY (%(workspace_ids)s::uuid[]);
+ WHERE workspace_id = ANY (%(workspace_ids)s::uuid[]);

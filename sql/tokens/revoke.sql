@@ -1,5 +1,5 @@
 -- Revoke a token. A token that was revoked earlier keeps that time.
-UPDATE tokens AS token
-   SET revoked_at = coalesce(token.revoked_at, now())
- WHERE token.id = %(id)s
-RETURNING token.id;
+UPDATE tokens
+   SET revoked_at = coalesce(revoked_at, now())
+ WHERE id = %(id)s
+RETURNING id;

@@ -1,5 +1,5 @@
 -- End the deactivation of a user.
-UPDATE users AS person
+UPDATE users
    SET deactivated_at = NULL
- WHERE lower(person.email) = lower(%(email)s)
-RETURNING person.id;
+ WHERE lower(email) = lower(%(email)s)
+RETURNING id;

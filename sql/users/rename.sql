@@ -1,5 +1,5 @@
 -- Change the name of a user.
-UPDATE users AS person
+UPDATE users
    SET name = %(name)s
- WHERE lower(person.email) = lower(%(email)s)
-RETURNING person.id;
+ WHERE lower(email) = lower(%(email)s)
+RETURNING id;

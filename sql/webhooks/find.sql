@@ -1,5 +1,5 @@
 -- Find the workspace of a webhook, for operators.
-SELECT webhook.workspace_id, webhook.id
-  FROM webhooks AS webhook
- WHERE webhook.id = %(id)s
-   AND webhook.deleted_at IS NULL;
+SELECT workspace_id, id
+  FROM webhooks
+ WHERE id = %(id)s
+   AND deleted_at IS NULL;

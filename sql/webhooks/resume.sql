@@ -1,9 +1,9 @@
 -- After a successful ping, make the waiting deliveries due now. A disabled webhook stays disabled.
-UPDATE webhooks AS webhook
+UPDATE webhooks
    SET failing_since = NULL,
        backoff_until = NULL
- WHERE webhook.workspace_id = %(workspace_id)s
-   AND webhook.id = %(id)s
-   AND webhook.disabled_at IS NULL
+ WHERE workspace_id = %(workspace_id)s
+   AND id = %(id)s
+   AND disabled_at IS NULL
    AND manages(%(user_id)s, %(workspace_id)s)
-RETURNING catch_up(webhook.workspace_id, webhook.id, interval '0');
+RETURNING catch_up(workspace_id, id, interval '0');

@@ -1,9 +1,9 @@
 -- All workspaces, oldest first, for operators.
-SELECT workspace.id,
-       workspace.slug,
-       workspace.name,
-       workspace.plan,
-       workspace.member_count,
-       iso(workspace.created_at) AS created_at
-  FROM workspaces AS workspace
- ORDER BY workspace.id;
+SELECT id,
+       slug,
+       name,
+       plan,
+       member_count,
+       iso(created_at) AS created_at
+  FROM workspaces
+ ORDER BY id;

@@ -1,5 +1,5 @@
 -- Change the plan of a workspace.
-UPDATE workspaces AS workspace
+UPDATE workspaces
    SET plan = %(plan)s
- WHERE workspace.slug = %(slug)s
-RETURNING workspace.id;
+ WHERE slug = %(slug)s
+RETURNING id;
