@@ -212,7 +212,6 @@ def _apply(connection: Connection, files: list[File], settings: Settings) -> lis
     def attempt() -> list[str]:
         connection.run("migrate/lock")
         connection.run("migrate/prepare")
-        connection.run("migrate/any_order")
         # Another process may have applied a file since the first comparison.
         names = pending_migrations(connection)
         pending = [file for file in files if file.name in names]
