@@ -5,9 +5,8 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
-from service.api.webhook_checks import require_webhook, role_or_none
+from service.api.webhook_checks import require_webhook
 from service.context import db
-from service.database.statements import NotFound
 from service.values import Values, schemas
 from service.values.types import (
     MAX_REFERENCE,
@@ -73,17 +72,6 @@ class Redelivered(NamedTuple):
     body: bytes
 
 
-def reply_delivery(delivery: Body | Redelivered | None) -> Response:
-    """Return the response with one delivery.
-
-    Without a delivery, raise 403 if the caller may not manage webhooks, and NotFound if they may.
-    """
-    if delivery is None:
-        role_or_none()
-        raise NotFound("delivery")
-    return reply(delivery.body)
-
-
 @deliveries.get("/webhooks/<id:id>/deliveries")
 @operation(DeliveryFilter(), Delivery, kind="page", also=(403,))
 def list_deliveries(query: Values, id: str) -> Response:
@@ -104,7 +92,8 @@ def get_delivery(id: str, delivery: str) -> Response:
 
     Every attempt and every redelivery sends these bytes.
     """
-    return reply_delivery(db.row_or_none(Body, "deliveries/get", webhook_id=id, id=delivery))
+    found = db.row_or_none(Body, "deliveries/get", webhook_id=id, id=delivery)
+    return reply(require_webhook(found, "delivery").body)
 
 
 @deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
@@ -115,6 +104,5 @@ def redeliver(id: str, delivery: str) -> Response:
     The delivery is due immediately, and the worker sends it. If the webhook is disabled, the worker
     sends the delivery once the webhook is enabled.
     """
-    return reply_delivery(
-        db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)
-    )
+    due = db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)
+    return reply(require_webhook(due, "delivery").body)

@@ -45,15 +45,15 @@ def role_or_none(id: str | None = None) -> Manager | None:
     return member
 
 
-def require_webhook(row: Row | None) -> Row:
-    """Return the row of a webhook unchanged; if it is None, raise 403 or NotFound.
+def require_webhook(row: Row | None, resource: str = "webhook") -> Row:
+    """Return the row of a webhook or a delivery; if it is None, raise 403 or NotFound.
 
     Each statement about a webhook also checks the role of the caller. Only if it returns no row, a
     second statement finds out why.
     """
     if row is None:
         role_or_none()
-        raise NotFound("webhook")
+        raise NotFound(resource)
     return row
 
 
