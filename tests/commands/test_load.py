@@ -111,8 +111,9 @@ def test_a_line_names_users_by_id_or_by_address_in_any_case(load, alice, cast):
     load(TASK | {"assigneeId": bob, "createdBy": "BOB@example.com", "updatedBy": bob})
     (task,) = alice.get("/tasks").get_json()["data"]
     assert {task["assigneeId"], task["createdBy"], task["updatedBy"]} == {cast["bob"]}
-    hint = "; a user is a value of: assigneeId, createdBy, updatedBy, completedBy"
-    assert rejection(load(TASK | {"user": "bob@example.com"})).endswith(hint)
+    error = rejection(load(TASK | {"user": "bob@example.com"}))
+    assert "user: unknown field" in error
+    assert "assigneeId" in error
 
 
 def test_a_user_whom_load_adds_to_a_workspace_keeps_the_active_workspace(load, cast, connection):

@@ -18,7 +18,7 @@ from marshmallow import ValidationError
 
 from service.commands.base import current_settings, describe_invalid, progress
 from service.commands.load.insert import InvalidLine, Row, store
-from service.commands.load.lines import TYPES, UserRef
+from service.commands.load.lines import TYPES
 from service.database.pool import connect
 from service.settings import Settings
 from service.values.strict_json import parse_object
@@ -178,11 +178,7 @@ def read(
                     raise ValueError("keyFingerprint: is required without WEBHOOK_KEY")
                 row["key_fingerprint"] = fingerprints(settings)[0]
         except ValidationError as error:
-            message, fields = describe_invalid(error), TYPES[kind].fields.values()
-            users = [field.data_key for field in fields if isinstance(field, UserRef)]
-            if "user" in document and users and "user" not in users:
-                message += f"; a user is a value of: {', '.join(map(str, users))}"
-            raise InvalidLine(line, message + hint) from None
+            raise InvalidLine(line, describe_invalid(error) + hint) from None
         except ValueError as error:
             # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
