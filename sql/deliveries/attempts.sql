@@ -15,9 +15,9 @@ WITH latest AS MATERIALIZED (
      WHERE (
                %(id)s::uuid IS NULL
                OR (delivery.workspace_id, delivery.webhook_id) = (
-                      SELECT webhook.workspace_id, webhook.id
-                        FROM webhooks AS webhook
-                       WHERE webhook.id = %(id)s
+                      SELECT workspace_id, id
+                        FROM webhooks
+                       WHERE id = %(id)s
                   )
            )
        AND (

@@ -2,10 +2,10 @@
 -- delivery of a type that the webhook no longer gets stays failed.
 -- The lock of the webhook makes the statement wait for a change of its events.
 WITH webhook AS MATERIALIZED (
-    SELECT webhook.workspace_id, webhook.id, webhook.events
-      FROM webhooks AS webhook
-     WHERE webhook.id = %(id)s
-       AND webhook.deleted_at IS NULL
+    SELECT workspace_id, id, events
+      FROM webhooks
+     WHERE id = %(id)s
+       AND deleted_at IS NULL
        FOR KEY SHARE
 )
 UPDATE deliveries AS delivery

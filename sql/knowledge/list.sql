@@ -1,10 +1,10 @@
 -- One page of the knowledge of the active workspace, newest first.
 WITH page AS (
-    SELECT entry.*
-      FROM knowledge AS entry
-     WHERE entry.workspace_id = %(workspace_id)s
-       AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-     ORDER BY entry.id DESC
+    SELECT *
+      FROM knowledge
+     WHERE workspace_id = %(workspace_id)s
+       AND id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     ORDER BY id DESC
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

@@ -1,14 +1,14 @@
 -- One page of the caller's mail in the active workspace, latest first.
 WITH page AS (
-    SELECT item.*
-      FROM mail AS item
-     WHERE item.workspace_id = %(workspace_id)s
-       AND item.user_id = %(user_id)s
-       AND (item.received_at, item.id) < (
+    SELECT *
+      FROM mail
+     WHERE workspace_id = %(workspace_id)s
+       AND user_id = %(user_id)s
+       AND (received_at, id) < (
                coalesce(from_millis(%(after)s), 'infinity'),
                coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
            )
-     ORDER BY item.received_at DESC, item.id DESC
+     ORDER BY received_at DESC, id DESC
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

@@ -3,10 +3,10 @@
 -- A token that is made for one workspace may change neither, because both changes would be visible
 -- in other workspaces.
 WITH credential AS MATERIALIZED (
-    SELECT token.workspace_id IS NULL AS can_change
-      FROM tokens AS token
-     WHERE token.id = %(token_id)s
-       AND token.user_id = %(user_id)s
+    SELECT workspace_id IS NULL AS can_change
+      FROM tokens
+     WHERE id = %(token_id)s
+       AND user_id = %(user_id)s
 ), changed AS (
     UPDATE users AS person
        SET name = coalesce(%(name)s, person.name),

@@ -5,9 +5,9 @@
 -- active one of a user who has no active workspace.
 WITH account AS MATERIALIZED (
     -- The user comes first in the order of locks.
-    SELECT person.*
-      FROM users AS person
-     WHERE lower(person.email) = lower(%(email)s)
+    SELECT *
+      FROM users
+     WHERE lower(email) = lower(%(email)s)
        AND acting_role(%(user_id)s, %(token_workspace_id)s, %(id)s) IS NOT NULL
        FOR NO KEY UPDATE
 ), asked AS MATERIALIZED (

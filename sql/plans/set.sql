@@ -1,14 +1,14 @@
 -- Change the limits of a plan. NULL keeps a limit; 0 per day means unlimited.
 -- If no plan has this name, create the plan; then neither limit may be NULL.
 WITH changed AS (
-    UPDATE plans AS plan
-       SET per_minute = coalesce(%(per_minute)s, plan.per_minute),
+    UPDATE plans
+       SET per_minute = coalesce(%(per_minute)s, per_minute),
            per_day = CASE
-               WHEN %(per_day)s::integer IS NULL THEN plan.per_day
+               WHEN %(per_day)s::integer IS NULL THEN per_day
                ELSE nullif(%(per_day)s::integer, 0)
            END
-     WHERE plan.name = %(name)s
- RETURNING plan.name, plan.per_minute, plan.per_day
+     WHERE name = %(name)s
+ RETURNING name, per_minute, per_day
 ), created AS (
     INSERT INTO plans AS plan (name, per_minute, per_day)
     SELECT %(name)s, %(per_minute)s, nullif(%(per_day)s, 0)

@@ -6,15 +6,15 @@
 -- could each wait for the other.
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
-    SELECT person.id,
-           coalesce(%(name)s, person.name) AS name,
-           person.email,
+    SELECT id,
+           coalesce(%(name)s, name) AS name,
+           email,
            coalesce(
                %(expires_at)s::timestamptz, now_ms() + %(days)s::integer * interval '1 day'
            ) AS expires_at
-      FROM users AS person
-     WHERE person.id = %(user_id)s
-       AND person.deactivated_at IS NULL
+      FROM users
+     WHERE id = %(user_id)s
+       AND deactivated_at IS NULL
        FOR NO KEY UPDATE
 ), created AS (
     INSERT INTO tokens (user_id, kind, hash, expires_at)

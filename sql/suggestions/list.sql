@@ -1,11 +1,11 @@
 -- One page of the pending suggestions of the active workspace, newest first.
 WITH page AS (
-    SELECT suggestion.*
-      FROM suggestions AS suggestion
-     WHERE suggestion.workspace_id = %(workspace_id)s
-       AND suggestion.status = 'pending'
-       AND suggestion.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-     ORDER BY suggestion.id DESC
+    SELECT *
+      FROM suggestions
+     WHERE workspace_id = %(workspace_id)s
+       AND status = 'pending'
+       AND id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     ORDER BY id DESC
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

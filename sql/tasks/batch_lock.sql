@@ -25,9 +25,9 @@ WITH person AS MATERIALIZED (
        FOR KEY SHARE
 ), workspace AS MATERIALIZED (
     -- The foreign key of a new task locks this row too.
-    SELECT workspace.id
-      FROM workspaces AS workspace
-     WHERE workspace.id = %(workspace_id)s
+    SELECT id
+      FROM workspaces
+     WHERE id = %(workspace_id)s
        FOR KEY SHARE
 ), new_id AS MATERIALIZED (
     -- A new task has no row yet, so an advisory lock stands for it. Two batches that create the

@@ -6,11 +6,11 @@
 -- The batch holds these tasks, unless a subtask was made while the batch waited for its parent. The
 -- statement locks that subtask too, and fails if it would have to wait.
 WITH concerned AS MATERIALIZED (
-    SELECT task.*
-      FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
-       AND (task.id = ANY (%(ids)s::uuid[])
-            OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
+    SELECT *
+      FROM tasks
+     WHERE workspace_id = %(workspace_id)s
+       AND (id = ANY (%(ids)s::uuid[])
+            OR parent_id = ANY (%(deleted_ids)s::uuid[]))
        FOR UPDATE NOWAIT
 )
 SELECT CASE

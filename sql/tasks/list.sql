@@ -2,11 +2,11 @@
 -- The first page has an upper bound as well, so that PostgreSQL uses the index for the bound on
 -- every page.
 WITH page AS (
-    SELECT task.*
-      FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
-       AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-     ORDER BY task.id DESC
+    SELECT *
+      FROM tasks
+     WHERE workspace_id = %(workspace_id)s
+       AND id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     ORDER BY id DESC
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

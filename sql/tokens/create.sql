@@ -2,9 +2,9 @@
 -- The table has only the hash of the token.
 WITH person AS MATERIALIZED (
     -- The user comes first in the order of locks.
-    SELECT account.id
-      FROM users AS account
-     WHERE lower(account.email) = lower(%(email)s)
+    SELECT id
+      FROM users
+     WHERE lower(email) = lower(%(email)s)
        FOR KEY SHARE
 ), place AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id

@@ -2,9 +2,9 @@
 -- The lock waits for statements that assign tasks to the user, so the time is later than these
 -- tasks.
 WITH locked AS MATERIALIZED (
-    SELECT person.id
-      FROM users AS person
-     WHERE lower(person.email) = lower(%(email)s)
+    SELECT id
+      FROM users
+     WHERE lower(email) = lower(%(email)s)
        FOR NO KEY UPDATE
 )
 UPDATE users AS person

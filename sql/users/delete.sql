@@ -4,9 +4,9 @@
 -- The statement locks first the user and then the owners, in the order of locks, so that the last
 -- two owners cannot both be deleted at the same time.
 WITH person AS MATERIALIZED (
-    SELECT account.id
-      FROM users AS account
-     WHERE lower(account.email) = lower(%(email)s)
+    SELECT id
+      FROM users
+     WHERE lower(email) = lower(%(email)s)
        FOR UPDATE
 ), owner AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id

@@ -5,10 +5,10 @@
 WITH locked_webhook AS MATERIALIZED (
     -- Lock the webhook before its delivery, as the deletion of a webhook does, so that the two
     -- cannot deadlock.
-    SELECT webhook.workspace_id, webhook.id
-      FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(in_workspace_id)s
-       AND webhook.id = %(webhook_id)s
+    SELECT workspace_id, id
+      FROM webhooks
+     WHERE workspace_id = %(in_workspace_id)s
+       AND id = %(webhook_id)s
        FOR KEY SHARE
 ), attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)

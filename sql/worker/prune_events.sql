@@ -8,17 +8,17 @@
 -- Each call examines at most 1000 events, oldest first, and returns where the next batch begins. So
 -- events that stay do not keep later ones from being deleted.
 WITH examined AS MATERIALIZED (
-    SELECT event.workspace_id, event.id, event.created_at, event.position
-      FROM events AS event
-     WHERE event.created_at < now() - %(keep)s::integer * interval '1 hour'
-       AND (event.created_at, event.id) > (
+    SELECT workspace_id, id, created_at, position
+      FROM events
+     WHERE created_at < now() - %(keep)s::integer * interval '1 hour'
+       AND (created_at, id) > (
                coalesce(nullif(substr(%(after)s::text, 38), '')::timestamptz, '-infinity'),
                coalesce(
                    nullif(left(%(after)s::text, 36), ''),
                    '00000000-0000-0000-0000-000000000000'
                )::uuid
            )
-     ORDER BY event.created_at, event.id
+     ORDER BY created_at, id
      LIMIT 1000
 ), settled AS MATERIALIZED (
     SELECT workspace_id, settled_position(workspace_id) AS position

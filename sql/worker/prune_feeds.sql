@@ -2,12 +2,12 @@
 -- longer write events for them, and their cursors become invalid. One hour is added because read_at
 -- is up to an hour old.
 WITH ended AS (
-    UPDATE feeds AS feed
+    UPDATE feeds
        SET read_at = NULL,
            ready = false,
            history = gen_random_uuid()
-     WHERE feed.read_at < now() - (%(keep)s::integer + 1) * interval '1 hour'
- RETURNING feed.workspace_id
+     WHERE read_at < now() - (%(keep)s::integer + 1) * interval '1 hour'
+ RETURNING workspace_id
 )
 SELECT count(*) AS deleted, NULL::text AS next
   FROM ended;

@@ -2,10 +2,10 @@
 -- is left, delete the webhook.
 -- Another worker that prunes at the same time takes another webhook.
 WITH webhook AS MATERIALIZED (
-    SELECT webhook.workspace_id, webhook.id
-      FROM webhooks AS webhook
-     WHERE webhook.deleted_at IS NOT NULL
-     ORDER BY webhook.workspace_id, webhook.id
+    SELECT workspace_id, id
+      FROM webhooks
+     WHERE deleted_at IS NOT NULL
+     ORDER BY workspace_id, id
      LIMIT 1
        FOR UPDATE SKIP LOCKED
 ), batch AS MATERIALIZED (
