@@ -174,7 +174,7 @@ def update_meeting(changes: Values, id: str) -> Response:
     meeting = db.row(
         Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()
     )
-    require_match(meeting.matched, meeting.version, meeting.body)
+    require_match(meeting)
     webhooks.post_before_response(meeting.event_id)
     return reply_one(meeting)
 
@@ -183,7 +183,7 @@ class DeletedMeeting(NamedTuple):
     version: int
     matched: bool
     # The meeting, if ``matched`` is false; otherwise null.
-    current: bytes | None
+    body: bytes | None
     event_id: str | None
 
 
@@ -195,6 +195,6 @@ def delete_meeting(id: str) -> Response:
     The service sends the event ``meeting.deleted``.
     """
     deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
-    require_match(deleted.matched, deleted.version, deleted.current)
+    require_match(deleted)
     webhooks.post_before_response(deleted.event_id)
     return reply(None, 204)

@@ -213,7 +213,7 @@ def create(task: Values) -> Created:
 def update(id: str, changes: Values, versions: str) -> Changed:
     """Change a task; raises NotFound, or 412 if it has none of these versions."""
     task = db.row(Changed, "tasks/update", id=id, changes=to_json(changes), versions=versions)
-    require_match(task.matched, task.version, task.body)
+    require_match(task)
     return task
 
 
@@ -223,7 +223,7 @@ class Deleted(NamedTuple):
     version: int
     matched: bool
     # The task, if ``matched`` is false; otherwise null.
-    current: bytes | None
+    body: bytes | None
     # False if the events of the subtasks would be too large.
     deletable: bool
     event_ids: list[str]
@@ -232,7 +232,7 @@ class Deleted(NamedTuple):
 def delete(id: str, versions: str) -> Deleted:
     """Delete a task with its subtasks; raises NotFound, 412 as ``update`` does, or 409."""
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=versions)
-    require_match(deleted.matched, deleted.version, deleted.current)
+    require_match(deleted)
     if not deleted.deletable:
         raise http_error("subtasks_too_large")
     return deleted

@@ -138,7 +138,7 @@ class MatchedWebhook(NamedTuple):
     version: int
     matched: bool
     # The webhook as the API shows it, if ``matched`` is false; otherwise null.
-    current: bytes | None
+    body: bytes | None
 
 
 @webhooks.get("/webhooks")
@@ -222,7 +222,7 @@ def update_webhook(changes: Values, id: str) -> Response:
             versions=expected_versions(),
         )
         webhook = require_webhook(row)
-        require_match(webhook.matched, webhook.version, webhook.current)
+        require_match(webhook)
         if "events" in changes:
             db.run("deliveries/give_up", id=id)
     # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
@@ -240,7 +240,7 @@ def delete_webhook(id: str) -> Response:
     """
     row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
     webhook = require_webhook(row)
-    require_match(webhook.matched, webhook.version, webhook.current)
+    require_match(webhook)
     return reply(None, 204)
 
 

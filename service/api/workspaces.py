@@ -95,5 +95,5 @@ def update_workspace(changes: Values, id: str) -> Response:
     )
     if not workspace.permitted:
         raise http_error("role")
-    require_match(workspace.matched, workspace.version, workspace.body)
+    require_match(workspace)
     return reply_one(One(workspace.body, workspace.version))

@@ -4,13 +4,13 @@ Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-Non
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from flask import Request, Response
 
 from service.context import current_application, current_request, current_state
-from service.web.errors import etag, http_error
+from service.web.errors import HTTPError, etag, http_error
 from service.web.requests import query_values
 
 NO_HEADERS: Mapping[str, str] = {}
@@ -117,7 +117,8 @@ def reply_one(
     request = current_request()
     headers = {**headers, "ETag": etag(one.version)}
     if request.method in ("GET", "HEAD"):
-        require_match(not if_match_fails(request, one.version), one.version, one.body)
+        if if_match_fails(request, one.version):
+            raise refused_version(one.version, one.body)
         known = not live and "HTTP_IF_NONE_MATCH" in request.environ
         if known and request.if_none_match.contains_weak(str(one.version)):
             return reply(None, 304, headers)
@@ -145,18 +146,19 @@ def headers_of_created(id: str) -> dict[str, str]:
     return {"Location": f"{collection}/{id}" if collection else id}
 
 
-def require_match(matched: bool, version: int, current: bytes | None) -> None:
-    """Raise 412 with the current version, unless the request matches it (``matched``).
+def require_match(row: Any) -> None:
+    """Raise 412 with the current version, unless the request matches it (``row.matched``).
 
-    ``current`` is the JSON of the object with this version, as GET returns it. The error response
-    shows it, so the caller must be one who may read the object. It is used only if the request does
-    not match.
+    If the request does not match, ``row.body`` is the JSON of the object, as GET returns it.
     """
-    if not matched:
-        # RFC 9110, section 13.2.2: If-Match comes first.
-        fails = if_match_fails(current_request(), version)
-        name = "precondition" if fails else "refused_version"
-        error = http_error(name, version=version)
-        error.version = version
-        error.current = current or b"null"
-        raise error
+    if not row.matched:
+        raise refused_version(row.version, row.body)
+
+
+def refused_version(version: int, current: bytes) -> HTTPError:
+    """Return a 412 that shows the object, so the caller must be one who may read it."""
+    # RFC 9110, section 13.2.2: If-Match comes first.
+    fails = if_match_fails(current_request(), version)
+    error = http_error("precondition" if fails else "refused_version", version=version)
+    error.version, error.current = version, current
+    return error

@@ -17,7 +17,7 @@ WITH place AS MATERIALIZED (
            CASE
                WHEN NOT meeting.version <@ %(versions)s::int4multirange
                THEN meeting_details(meeting)
-           END AS current
+           END AS body
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
        AND meeting.id = %(id)s
@@ -32,7 +32,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT target.version,
        matched,
-       current,
+       target.body,
        announce(deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s)
        AS event_id
   FROM target

@@ -13,7 +13,7 @@ WITH locked AS MATERIALIZED (
            CASE
                WHEN task.id = %(id)s AND NOT task.version <@ %(versions)s::int4multirange
                THEN task_json(task)
-           END AS current
+           END AS body
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s
        AND (task.id = %(id)s OR task.parent_id = %(id)s)
@@ -53,7 +53,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT family.version,
        matched,
-       current,
+       body,
        coalesce(announceable, true) AS deletable,
        ARRAY(
            SELECT announce(

@@ -7,7 +7,7 @@ WITH locked AS MATERIALIZED (
            CASE
                WHEN NOT webhook.version <@ %(versions)s::int4multirange
                THEN row_to_json(show_webhook(webhook))
-           END AS current
+           END AS body
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = %(id)s
@@ -24,5 +24,5 @@ WITH locked AS MATERIALIZED (
        AND webhook.id = locked.id
        AND matched
 )
-SELECT locked.id, locked.version, locked.matched, locked.current
+SELECT id, version, matched, body
   FROM locked;

@@ -61,5 +61,5 @@ WITH locked AS MATERIALIZED (
 SELECT (before).id,
        coalesce((SELECT updated.version FROM updated), (before).version) AS version,
        matched,
-       CASE WHEN NOT matched THEN row_to_json(show_webhook(before)) END AS current
+       CASE WHEN NOT matched THEN row_to_json(show_webhook(before)) END AS body
   FROM locked;
