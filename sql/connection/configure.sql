@@ -5,9 +5,9 @@
 -- the gate would then need twice as much work as with its four indexes. jit is off because, before
 -- version 18, a scan of a table without an index then seems to cost so much that PostgreSQL would
 -- compile the statement.
-SELECT set_config('statement_timeout', %(statement_timeout)s, false) AS statement,
-       set_config('lock_timeout', %(statement_timeout)s, false) AS lock,
-       set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, false) AS idle,
-       set_config('plan_cache_mode', 'force_generic_plan', false) AS plan,
-       set_config('enable_seqscan', 'off', false) AS seqscan,
-       set_config('jit', 'off', false) AS jit;
+SELECT set_config('statement_timeout', %(statement_timeout)s, false),
+       set_config('lock_timeout', %(statement_timeout)s, false),
+       set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, false),
+       set_config('plan_cache_mode', 'force_generic_plan', false),
+       set_config('enable_seqscan', 'off', false),
+       set_config('jit', 'off', false);

@@ -1,2 +1,2 @@
 -- Insert meetings, scheduled or completed, in the order of their lines.
-SELECT load_meetings(%(rows)s) AS loaded;
+SELECT load_meetings(%(rows)s);

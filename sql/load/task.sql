@@ -1,2 +1,2 @@
 -- Insert tasks, in the order of their lines; a subtask comes after its parent.
-SELECT load_tasks(%(rows)s) AS loaded;
+SELECT load_tasks(%(rows)s);

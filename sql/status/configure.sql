@@ -1,3 +1,3 @@
 -- Let no statement of this transaction wait long for a slow database or for a lock.
-SELECT set_config('statement_timeout', '20s', true) AS statement,
-       set_config('lock_timeout', '1s', true) AS lock;
+SELECT set_config('statement_timeout', '20s', true),
+       set_config('lock_timeout', '1s', true);
