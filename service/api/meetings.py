@@ -5,7 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service import webhooks
-from service.api.filters import filters_of
+from service.api.filters import filters_of, require_order
 from service.context import db
 from service.database.statements import to_json
 from service.values import Values, schemas
@@ -27,13 +27,12 @@ from service.values.types import (
     Text,
     Timestamp,
 )
-from service.web.errors import invalid_field
 from service.web.operation import operation
 from service.web.responses import (
-    BoundedPage,
     Changed,
     Created,
     One,
+    Page,
     reply,
     reply_created,
     reply_one,
@@ -125,10 +124,8 @@ def list_meetings(query: Values) -> Response:
     comes first. If you do not belong to the workspace in ``workspaceId``, the list is empty.
     """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
-    page = db.row(BoundedPage, statement, **query, filters=filters_of(query))
-    if page.wrong_bounds:
-        raise invalid_field("from", "start_bounds")
-    return reply_page(page)
+    require_order("from", "start_bounds", query["starts_from"], query["starts_before"])
+    return reply_page(db.row(Page, statement, **query, filters=filters_of(query)))
 
 
 @meetings.post("/meetings")

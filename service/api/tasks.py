@@ -11,7 +11,7 @@ from flask import Blueprint, Response
 from marshmallow import ValidationError, post_load
 
 from service import webhooks
-from service.api.filters import filters_of
+from service.api.filters import filters_of, require_order
 from service.context import db
 from service.database.statements import to_json
 from service.values import Values, schemas
@@ -34,10 +34,9 @@ from service.values.types import (
     Timestamp,
     Words,
 )
-from service.web.errors import http_error, invalid_field
+from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import (
-    BoundedPage,
     Changed,
     Created,
     One,
@@ -200,10 +199,10 @@ def list_tasks(query: Values) -> Response:
         statement = "tasks/filter"
     else:
         return reply_page(db.row(Page, "tasks/list", **query))
-    page = db.row(BoundedPage, statement, **query, filters=filters_of(query))
-    if page.wrong_bounds:
-        raise invalid_field(f"{page.wrong_bounds}After", f"{page.wrong_bounds}_bounds")
-    return reply_page(page)
+    require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
+    completed = query["completed_after"], query["completed_before"]
+    require_order("completedAfter", "completed_bounds", *completed)
+    return reply_page(db.row(Page, statement, **query, filters=filters_of(query)))
 
 
 def create(task: Values) -> Created:

@@ -27,16 +27,6 @@ class Page(NamedTuple):
     next_cursor: str | None
 
 
-class BoundedPage(NamedTuple):
-    """The row of one page of a list with filters for ranges of times."""
-
-    data: bytes
-    next_cursor: str | None
-    # "due", "completed" or "start" if the two bounds of these times are in the wrong order;
-    # otherwise null.
-    wrong_bounds: str | None
-
-
 class One(NamedTuple):
     body: bytes
     version: int
@@ -83,7 +73,7 @@ def reply_secret(
     return reply(members + b'"%b"}' % secret.encode(), status, headers)
 
 
-def reply_page(page: Page | BoundedPage) -> Response:
+def reply_page(page: Page) -> Response:
     """Answer with one page of a list; ``Link`` names the next page, if any."""
     cursor = page.next_cursor
     if cursor is None:

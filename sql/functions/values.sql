@@ -125,26 +125,6 @@ AS $$
            )
 $$;
 
--- Return the times whose two bounds are in the wrong order: 'due', 'completed', 'start' or NULL.
-CREATE OR REPLACE FUNCTION wrong_bounds(filters jsonb, workspace_id uuid) RETURNS text
-LANGUAGE sql STABLE
-AS $$
-    SELECT CASE
-               WHEN NOT in_order(filters ->> 'due_after', filters ->> 'due_before', workspace_id)
-               THEN 'due'
-               WHEN NOT in_order(
-                            filters ->> 'completed_after',
-                            filters ->> 'completed_before',
-                            workspace_id
-                        )
-               THEN 'completed'
-               WHEN NOT in_order(
-                            filters ->> 'starts_from', filters ->> 'starts_before', workspace_id
-                        )
-               THEN 'start'
-           END
-$$;
-
 -- Return whether a list contains an item. NULL instead of a list contains everything.
 -- With one value, the function compares with =, so that an index on the column also provides the
 -- order. PostgreSQL inlines it.

@@ -34,8 +34,7 @@ SELECT json_list(
                  FROM page
                 ORDER BY start_time DESC, id DESC
            )
-       )[length] AS next_cursor,
-       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
+       )[length] AS next_cursor
   FROM page_length(
            ARRAY(
                SELECT text_bytes(ROW(page.*)::meetings)

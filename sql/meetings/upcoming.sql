@@ -31,8 +31,7 @@ SELECT json_list(
        ) AS data,
        (
            ARRAY(SELECT keyed_cursor(to_millis(start_time), id) FROM page ORDER BY start_time, id)
-       )[length] AS next_cursor,
-       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
+       )[length] AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::meetings) FROM page ORDER BY start_time, id),
            %(limit)s

@@ -16,8 +16,7 @@ WITH page AS (
 SELECT json_list(
            ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)
        ) AS data,
-       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor,
-       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
+       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY id DESC),
            %(limit)s

@@ -63,8 +63,7 @@ SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT le
                 ORDER BY id DESC
                OFFSET 9999
            )
-       ) AS next_cursor,
-       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
+       ) AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s
        ) AS length;

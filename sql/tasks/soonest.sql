@@ -82,8 +82,7 @@ SELECT json_list(
                  FROM page
                 ORDER BY due_date, id
            )
-       )[length] AS next_cursor,
-       wrong_bounds(%(filters)s, %(workspace_id)s) AS wrong_bounds
+       )[length] AS next_cursor
   FROM page_length(
            ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY due_date, id),
            %(limit)s
