@@ -1,5 +1,6 @@
 """Your user, credential and active workspace."""
 
+from math import ceil
 from typing import NamedTuple
 
 from flask import Blueprint, Response
@@ -7,6 +8,8 @@ from flask import Blueprint, Response
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
 from service.context import current_usage, db
+from service.database.statements import to_json
+from service.logs import timestamp
 from service.values import Values, schemas
 from service.values.types import (
     MAX_NAME,
@@ -140,17 +143,17 @@ def reply_me(**values: object) -> Response:
     Raise 401 if the user or the token has been deleted since the request began.
     """
     usage = current_usage()
+    limits: Values = {"minute": None, "day": None}
+    for window in usage.windows:
+        # Rounded up, so that a client that waits until then does not come too early.
+        ends = timestamp(ceil(window.ends * 1000) / 1000)
+        limits[window.name] = {
+            "limit": window.quota,
+            "remaining": window.left,
+            "resetsAt": ends,
+        }
     profile = db.row_or_none(
-        Body,
-        "me/get",
-        token_id=usage.token_id,
-        per_minute=usage.per_minute,
-        minute_left=usage.windows[0].left,
-        minute_ends=usage.minute_ends,
-        per_day=usage.per_day,
-        day_left=usage.windows[-1].left,
-        day_ends=usage.day_ends,
-        **values,
+        Body, "me/get", token_id=usage.token_id, limits=to_json(limits), **values
     )
     if profile is None:
         raise http_error("unauthorized")
