@@ -26,18 +26,19 @@ WITH wanted AS (
                     AND has_table_privilege(oid, 'UPDATE')
                     AND has_table_privilege(oid, 'DELETE')
            END
-     UNION ALL
-    SELECT 'function', function.proname, function.proowner
-      FROM pg_proc AS function
-     WHERE function.proname = ANY (%(functions)s::text[])
-       AND function.pronamespace IN (SELECT schema_oid FROM known)
-       AND NOT has_function_privilege(function.oid, 'EXECUTE')
-     UNION ALL
-    -- All tables are there, but a function is missing: an earlier build has created the database.
-    SELECT 'function', wanted.name, NULL
+     -- UNION, because several functions have one name.
+     UNION
+    -- If all tables exist but a function is missing, an earlier build has created the database.
+    SELECT 'function', wanted.name, function.proowner
       FROM unnest(%(functions)s::text[]) AS wanted (name)
-     WHERE NOT EXISTS (SELECT FROM known WHERE known.oid IS NULL)
-       AND NOT EXISTS (SELECT FROM pg_proc AS function WHERE function.proname = wanted.name)
+      LEFT JOIN pg_proc AS function
+        ON function.proname = wanted.name
+       AND function.pronamespace = ANY (ARRAY(SELECT schema_oid FROM known))
+     WHERE CASE
+               WHEN function.oid IS NULL
+               THEN NOT EXISTS (SELECT FROM known WHERE known.oid IS NULL)
+               ELSE NOT has_function_privilege(function.oid, 'EXECUTE')
+           END
      UNION ALL
     -- If a role lacks USAGE on a schema, all tables in the schema seem to be missing.
     SELECT 'schema', schema.nspname, schema.nspowner
