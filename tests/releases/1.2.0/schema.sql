@@ -99,6 +99,25 @@ CREATE TYPE public.meeting_document_2 AS (
 	"updatedBy" uuid
 );
 
+CREATE TYPE public.meeting_document_3 AS (
+	id uuid,
+	"workspaceId" uuid,
+	title text,
+	"startTime" text,
+	"endTime" text,
+	platform text,
+	attendees text[],
+	agenda text,
+	notes text,
+	status text,
+	"createdBy" uuid,
+	"createdAt" text,
+	"updatedAt" text,
+	version integer,
+	"updatedBy" uuid,
+	metadata json
+);
+
 CREATE TYPE public.member_document AS (
 	"userId" uuid,
 	name text,
@@ -106,6 +125,8 @@ CREATE TYPE public.member_document AS (
 	role text,
 	"joinedAt" text
 );
+
+CREATE DOMAIN public.metadata AS jsonb;
 
 CREATE TYPE public.outcome_document AS (
 	summary text,
@@ -166,6 +187,28 @@ CREATE TYPE public.task_document_2 AS (
 	"completedAt" text,
 	version integer,
 	"updatedBy" uuid
+);
+
+CREATE TYPE public.task_document_3 AS (
+	id uuid,
+	"workspaceId" uuid,
+	title text,
+	description text,
+	status text,
+	priority text,
+	"dueDate" text,
+	"dueDay" date,
+	"assigneeId" uuid,
+	"projectId" text,
+	"parentId" uuid,
+	"createdBy" uuid,
+	"createdAt" text,
+	"updatedAt" text,
+	"completedAt" text,
+	version integer,
+	"updatedBy" uuid,
+	"completedBy" uuid,
+	metadata json
 );
 
 CREATE DOMAIN public.task_priority AS text
@@ -388,8 +431,21 @@ BEGIN
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = NEW.workspace_id
        AND member.user_id = NEW.assignee_id
-       FOR SHARE OF person
-       FOR KEY SHARE OF member;
+       FOR SHARE OF person SKIP LOCKED
+       FOR KEY SHARE OF member SKIP LOCKED;
+    IF NOT FOUND AND has_all_locks() THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'assigneeId must be the id of a member of the workspace';
+    ELSIF NOT FOUND THEN
+        SELECT person.deactivated_at
+          INTO since
+          FROM members AS member
+          JOIN users AS person ON person.id = member.user_id
+         WHERE member.workspace_id = NEW.workspace_id
+           AND member.user_id = NEW.assignee_id
+           FOR SHARE OF person
+           FOR KEY SHARE OF member;
+    END IF;
     IF since IS NOT NULL
        AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())
     THEN
@@ -409,12 +465,26 @@ BEGIN
     IF NEW.parent_id = NEW.id THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must be another task';
     END IF;
+    PERFORM FROM workspaces AS workspace
+      WHERE workspace.id = NEW.workspace_id
+        FOR KEY SHARE;
     SELECT parent.parent_id
       INTO grandparent_id
       FROM tasks AS parent
      WHERE parent.workspace_id = NEW.workspace_id
        AND parent.id = NEW.parent_id
-       FOR SHARE;
+       FOR SHARE SKIP LOCKED;
+    IF NOT FOUND AND has_all_locks() THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
+    ELSIF NOT FOUND THEN
+        SELECT parent.parent_id
+          INTO grandparent_id
+          FROM tasks AS parent
+         WHERE parent.workspace_id = NEW.workspace_id
+           AND parent.id = NEW.parent_id
+           FOR SHARE;
+    END IF;
     IF grandparent_id IS NOT NULL THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
     END IF;
@@ -476,6 +546,75 @@ BEGIN
            )
      WHERE workspace.id IN (SELECT workspace_id FROM changed);
     RETURN NULL;
+END
+$$;
+
+CREATE TABLE public.usage (
+    workspace_id uuid NOT NULL,
+    subject text NOT NULL,
+    minute_started_at timestamp with time zone NOT NULL,
+    minute_count integer NOT NULL,
+    day_started_at timestamp with time zone NOT NULL,
+    day_count integer NOT NULL,
+    admitted boolean NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
+
+CREATE FUNCTION public.count_request(workspace_id uuid, subject text, per_minute integer, per_day integer) RETURNS public.usage
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    hit usage;
+BEGIN
+    -- The commit of this count does not wait for the disk. The commit of a user's change does.
+    SET LOCAL synchronous_commit = off;
+    -- The lock on the row makes simultaneous requests of a subject count one after another. Another
+    -- transaction may insert or delete the row meanwhile, so this repeats until it has the row.
+    LOOP
+        SELECT past.workspace_id,
+               past.subject,
+               -- least() keeps a window from getting longer if the clock was set back.
+               least(past.minute_started_at, now()),
+               past.minute_count,
+               least(past.day_started_at, now()),
+               past.day_count,
+               past.admitted
+          INTO hit
+          FROM usage AS past
+         WHERE past.workspace_id = count_request.workspace_id
+           AND past.subject = count_request.subject
+           FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO usage (
+                   workspace_id, subject,
+                   minute_started_at, minute_count, day_started_at, day_count, admitted
+               )
+        VALUES (count_request.workspace_id, count_request.subject, now(), 0, now(), 0, true)
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+    IF now() >= hit.minute_started_at + interval '1 minute' THEN
+        hit.minute_started_at := now();
+        hit.minute_count := 0;
+    END IF;
+    IF now() >= hit.day_started_at + interval '24 hours' THEN
+        hit.day_started_at := now();
+        hit.day_count := 0;
+    END IF;
+    hit.admitted := hit.minute_count < per_minute
+                    AND (per_day IS NULL OR hit.day_count < per_day);
+    IF hit.admitted THEN
+        hit.minute_count := hit.minute_count + 1;
+        hit.day_count := hit.day_count + 1;
+    END IF;
+    UPDATE usage AS present
+       SET minute_started_at = hit.minute_started_at,
+           minute_count = hit.minute_count,
+           day_started_at = hit.day_started_at,
+           day_count = hit.day_count,
+           admitted = hit.admitted
+     WHERE present.workspace_id = count_request.workspace_id
+       AND present.subject = count_request.subject;
+    RETURN hit;
 END
 $$;
 
@@ -610,11 +749,17 @@ CREATE FUNCTION public.end_of_day(day date, workspace_id uuid) RETURNS timestamp
     LANGUAGE plpgsql STABLE
     AS $$
 BEGIN
-    RETURN (
-        SELECT beginning_of_day(day + 1, workspace.timezone) - interval '1 millisecond'
-          FROM workspaces AS workspace
-         WHERE workspace.id = end_of_day.workspace_id
-    );
+    RETURN beginning_of_day(
+               day + 1,
+               coalesce(
+                   (
+                       SELECT workspace.timezone
+                         FROM workspaces AS workspace
+                        WHERE workspace.id = end_of_day.workspace_id
+                   ),
+                   'UTC'
+               )
+           ) - interval '1 millisecond';
 END
 $$;
 
@@ -641,12 +786,62 @@ CREATE FUNCTION public.event_text(id uuid, type text, workspace_id uuid, actor_i
            )::text
 $$;
 
+CREATE FUNCTION public.first_version(type text, workspace_id uuid, id uuid, version integer DEFAULT 1) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF id IS NULL THEN
+        RETURN version;
+    END IF;
+    IF type = 'meeting' THEN
+        PERFORM FROM meetings AS meeting
+          WHERE meeting.workspace_id = first_version.workspace_id
+            AND meeting.id = first_version.id
+            FOR KEY SHARE;
+    ELSIF has_all_locks() THEN
+        PERFORM FROM tasks AS task
+          WHERE task.workspace_id = first_version.workspace_id
+            AND task.id = first_version.id;
+    ELSE
+        PERFORM FROM tasks AS task
+          WHERE task.workspace_id = first_version.workspace_id
+            AND task.id = first_version.id
+            FOR KEY SHARE;
+    END IF;
+    IF FOUND THEN
+        RAISE unique_violation USING CONSTRAINT = type || 's_pkey';
+    END IF;
+    RETURN (
+        SELECT greatest(first_version.version, max(deleted.version) + 1)
+          FROM deleted_versions AS deleted
+         WHERE deleted.workspace_id = first_version.workspace_id
+           AND deleted.id = first_version.id
+    );
+END
+$$;
+
+CREATE FUNCTION public.forget_deleted_versions() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM deleted_versions AS deleted
+     WHERE deleted.workspace_id = OLD.id;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.from_millis(millis bigint) RETURNS timestamp with time zone
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
     SELECT timestamptz '1970-01-01T00:00:00Z'
          + millis / 1000 * interval '1 second'
          + millis % 1000 * interval '1 millisecond'
+$$;
+
+CREATE FUNCTION public.has_all_locks() RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(current_setting('service.has_all_locks', true) = 'on', false)
 $$;
 
 CREATE FUNCTION public.hold_position(workspace_id uuid) RETURNS void
@@ -717,6 +912,28 @@ CREATE FUNCTION public.is_live(token public.tokens) RETURNS boolean
     SELECT token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
 $$;
 
+CREATE FUNCTION public.is_metadata(metadata jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $_$
+BEGIN
+    IF octet_length(json_strip_nulls(metadata::json)::text) > 16384 THEN
+        RAISE check_violation
+              USING CONSTRAINT = 'metadata must have at most 16384 bytes of JSON';
+    ELSIF jsonb_typeof(metadata) <> 'object' THEN
+        RETURN false;
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(metadata)) > 50 THEN
+        RAISE check_violation USING CONSTRAINT = 'metadata must have at most 50 pairs';
+    END IF;
+    RETURN NOT EXISTS (
+        SELECT
+          FROM jsonb_each(metadata) AS pair (name, item)
+         WHERE name !~ '^[A-Za-z0-9_.:-]{1,40}$'
+            OR jsonb_typeof(item) <> 'string'
+            OR length(item #>> '{}') NOT BETWEEN 1 AND 500
+    );
+END
+$_$;
+
 CREATE FUNCTION public.iso(at timestamp with time zone) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -740,6 +957,18 @@ CREATE FUNCTION public.keep_completed() RETURNS trigger
     AS $$
 BEGIN
     RAISE check_violation USING CONSTRAINT = 'status must stay completed';
+END
+$$;
+
+CREATE FUNCTION public.keep_deleted_version() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF pg_trigger_depth() = 1 THEN
+        INSERT INTO deleted_versions (workspace_id, id, version)
+        VALUES (OLD.workspace_id, OLD.id, OLD.version);
+    END IF;
+    RETURN OLD;
 END
 $$;
 
@@ -794,6 +1023,18 @@ CREATE FUNCTION public.knowledge_json(entry public.knowledge) RETURNS json
            )
 $$;
 
+CREATE FUNCTION public.last_editor(updated_by uuid, created_by uuid, version integer, created_at timestamp with time zone, updated_at timestamp with time zone) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE
+               WHEN updated_by IS NULL
+                AND version = 1
+                AND coalesce(updated_at = created_at, updated_at IS NULL)
+               THEN created_by
+               ELSE updated_by
+           END
+$$;
+
 CREATE FUNCTION public.last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -801,6 +1042,79 @@ CREATE FUNCTION public.last_row(sizes integer[], bytes bigint, max_rows integer)
                WHEN bytes > 1048576 THEN rows_within_1_mib(sizes[:max_rows])
                WHEN cardinality(sizes) > max_rows THEN max_rows
            END
+$$;
+
+CREATE FUNCTION public.load_meetings(rows json) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO meetings (
+               workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
+               status, summary, action_items, decisions, created_by, created_at, updated_at,
+               version, updated_by, updated_by_version, metadata
+           )
+    SELECT item.workspace_id,
+           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+           item.title,
+           item.start_time,
+           item.end_time,
+           item.platform,
+           item.attendees,
+           item.agenda,
+           item.notes,
+           item.status,
+           item.summary,
+           coalesce(item.action_items, '{}'),
+           coalesce(item.decisions, '{}'),
+           item.created_by,
+           coalesce(item.created_at, now_ms()),
+           coalesce(item.updated_at, item.created_at, now_ms()),
+           first,
+           last_editor(
+               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
+           ),
+           first,
+           nullif(item.metadata, '{}')
+      FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item
+     CROSS JOIN LATERAL first_version('meeting', item.workspace_id, item.id, item.version) AS first
+     ORDER BY item.ordinality
+$$;
+
+CREATE FUNCTION public.load_tasks(rows json) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO tasks (
+               workspace_id, id, title, description, status, priority, due_date, due_day,
+               assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
+               version, updated_by, updated_by_version, completed_by, metadata
+           )
+    SELECT item.workspace_id,
+           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+           item.title,
+           item.description,
+           item.status,
+           item.priority,
+           coalesce(item.due_date, end_of_day(item.due_day, item.workspace_id)),
+           item.due_day,
+           item.assignee_id,
+           item.project_id,
+           item.parent_id,
+           item.created_by,
+           coalesce(item.created_at, now_ms()),
+           coalesce(item.updated_at, item.created_at, now_ms()),
+           CASE
+               WHEN item.status = 'done'
+               THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
+           END,
+           first,
+           last_editor(
+               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
+           ),
+           first,
+           item.completed_by,
+           nullif(item.metadata, '{}')
+      FROM json_populate_recordset(NULL::tasks, rows) WITH ORDINALITY AS item
+     CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
+     ORDER BY item.ordinality
 $$;
 
 CREATE FUNCTION public.lock_and_count_tokens(user_id uuid, session_id uuid) RETURNS bigint
@@ -848,6 +1162,19 @@ BEGIN
          WHERE webhook.workspace_id = lock_and_count_webhooks.workspace_id
            AND webhook.deleted_at IS NULL
     );
+END
+$$;
+
+CREATE FUNCTION public.lock_assigned_tasks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM tasks AS task
+      WHERE task.workspace_id = OLD.workspace_id
+        AND task.assignee_id = OLD.user_id
+      ORDER BY task.id
+        FOR NO KEY UPDATE;
+    RETURN OLD;
 END
 $$;
 
@@ -943,46 +1270,6 @@ CREATE FUNCTION public.manages_webhook(user_id uuid, workspace_id uuid, webhook_
               )
 $$;
 
-CREATE TABLE public.tasks (
-    workspace_id uuid NOT NULL,
-    id uuid DEFAULT public.new_id() NOT NULL,
-    title public.task_title NOT NULL,
-    description public.task_description,
-    status public.task_status DEFAULT 'todo'::text NOT NULL,
-    priority public.task_priority DEFAULT 'medium'::text NOT NULL,
-    due_date public.due_date,
-    due_day public.due_day,
-    assignee_id uuid,
-    project_id public.project_id,
-    parent_id uuid,
-    created_by uuid NOT NULL,
-    created_at public.timestamp_ms DEFAULT public.now_ms() NOT NULL,
-    updated_at public.timestamp_ms DEFAULT public.now_ms() NOT NULL,
-    completed_at public.timestamp_ms,
-    version integer DEFAULT 1 NOT NULL,
-    updated_by uuid,
-    updated_by_version integer
-)
-WITH (fillfactor='90');
-
-CREATE FUNCTION public.matches(task public.tasks, priorities text[], assignee text, user_id uuid, project_id text, parent_id text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$
-    SELECT is_any(task.priority, priorities)
-       AND (assignee IS NULL
-            OR CASE assignee
-                   WHEN 'none' THEN task.assignee_id IS NULL
-                   WHEN 'me' THEN task.assignee_id = user_id
-                   ELSE task.assignee_id = assignee::uuid
-               END)
-       AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
-       AND (matches.parent_id IS NULL
-            OR CASE matches.parent_id
-                   WHEN 'none' THEN task.parent_id IS NULL
-                   ELSE task.parent_id = matches.parent_id::uuid
-               END)
-$$;
-
 CREATE TABLE public.meetings (
     workspace_id uuid NOT NULL,
     id uuid DEFAULT public.new_id() NOT NULL,
@@ -1003,6 +1290,7 @@ CREATE TABLE public.meetings (
     version integer DEFAULT 1 NOT NULL,
     updated_by uuid,
     updated_by_version integer,
+    metadata public.metadata,
     CONSTRAINT "actionItems must be at most 200 texts of 2000 characters" CHECK (((cardinality(action_items) <= 200) AND (public.longest(action_items) <= 2000))),
     CONSTRAINT "actionItems need status completed" CHECK (((status = 'completed'::text) OR (action_items = '{}'::text[]))),
     CONSTRAINT "agenda must have at most 65536 characters" CHECK ((length(agenda) <= 65536)),
@@ -1018,6 +1306,104 @@ CREATE TABLE public.meetings (
     CONSTRAINT "title must have 1 to 500 characters" CHECK (((length(title) >= 1) AND (length(title) <= 500)))
 );
 ALTER TABLE ONLY public.meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
+ALTER TABLE ONLY public.meetings ALTER COLUMN metadata SET STORAGE EXTERNAL;
+
+CREATE FUNCTION public.matches(meeting public.meetings, filters jsonb, workspace_id uuid) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT meeting.start_time >= coalesce(
+               time_bound(filters ->> 'starts_from', workspace_id), '-infinity'
+           )
+       AND meeting.start_time < coalesce(
+               time_bound(filters ->> 'starts_before', workspace_id), 'infinity'
+           )
+$$;
+
+CREATE TABLE public.tasks (
+    workspace_id uuid NOT NULL,
+    id uuid DEFAULT public.new_id() NOT NULL,
+    title public.task_title NOT NULL,
+    description public.task_description,
+    status public.task_status DEFAULT 'todo'::text NOT NULL,
+    priority public.task_priority DEFAULT 'medium'::text NOT NULL,
+    due_date public.due_date,
+    due_day public.due_day,
+    assignee_id uuid,
+    project_id public.project_id,
+    parent_id uuid,
+    created_by uuid NOT NULL,
+    created_at public.timestamp_ms DEFAULT public.now_ms() NOT NULL,
+    updated_at public.timestamp_ms DEFAULT public.now_ms() NOT NULL,
+    completed_at public.timestamp_ms,
+    version integer DEFAULT 1 NOT NULL,
+    updated_by uuid,
+    updated_by_version integer,
+    completed_by uuid,
+    metadata public.metadata
+)
+WITH (fillfactor='90');
+ALTER TABLE ONLY public.tasks ALTER COLUMN metadata SET STORAGE EXTERNAL;
+
+CREATE FUNCTION public.matches(task public.tasks, filters jsonb, user_id uuid, workspace_id uuid) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT is_any(task.status, string_to_array(filters ->> 'status', ','))
+       AND is_any(task.priority, string_to_array(filters ->> 'priority', ','))
+       AND CASE filters ->> 'assignee'
+               WHEN 'none' THEN task.assignee_id IS NULL
+               WHEN 'me' THEN task.assignee_id = user_id
+               ELSE filters ->> 'assignee' IS NULL
+                    OR task.assignee_id = (filters ->> 'assignee')::uuid
+           END
+       AND (filters ->> 'project_id' IS NULL OR task.project_id = filters ->> 'project_id')
+       AND CASE filters ->> 'parent_id'
+               WHEN 'none' THEN task.parent_id IS NULL
+               ELSE filters ->> 'parent_id' IS NULL
+                    OR task.parent_id = (filters ->> 'parent_id')::uuid
+           END
+       AND CASE filters ->> 'completed_by'
+               WHEN 'me' THEN task.completed_by = user_id
+               ELSE filters ->> 'completed_by' IS NULL
+                    OR task.completed_by = (filters ->> 'completed_by')::uuid
+           END
+       -- In the index the status precedes the date, so the condition names every status.
+       AND (NOT filters ?| '{due_after,due_before}'
+            OR task.status IN ('todo', 'in_progress', 'done')
+               AND task.due_date >= coalesce(
+                       time_bound(filters ->> 'due_after', workspace_id), '-infinity'
+                   )
+               AND task.due_date < coalesce(
+                       time_bound(filters ->> 'due_before', workspace_id), 'infinity'
+                   ))
+       -- Only a task with the status done has a time of completion.
+       AND (NOT filters ?| '{completed_after,completed_before}'
+            OR is_any('done', string_to_array(filters ->> 'status', ','))
+               AND task.status = 'done'
+               AND task.completed_at >= coalesce(
+                       time_bound(filters ->> 'completed_after', workspace_id), '-infinity'
+                   )
+               AND task.completed_at < coalesce(
+                       time_bound(filters ->> 'completed_before', workspace_id), 'infinity'
+                   ))
+$$;
+
+CREATE FUNCTION public.matches(task public.tasks, priorities text[], assignee text, user_id uuid, project_id text, parent_id text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT is_any(task.priority, priorities)
+       AND (assignee IS NULL
+            OR CASE assignee
+                   WHEN 'none' THEN task.assignee_id IS NULL
+                   WHEN 'me' THEN task.assignee_id = user_id
+                   ELSE task.assignee_id = assignee::uuid
+               END)
+       AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
+       AND (matches.parent_id IS NULL
+            OR CASE matches.parent_id
+                   WHEN 'none' THEN task.parent_id IS NULL
+                   ELSE task.parent_id = matches.parent_id::uuid
+               END)
+$$;
 
 CREATE FUNCTION public.meeting_details(meeting public.meetings) RETURNS json
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -1049,9 +1435,22 @@ CREATE FUNCTION public.meeting_json(meeting public.meetings) RETURNS json
                    meeting.version,
                    CASE
                        WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
-                   END
-               )::meeting_document_2
+                   END,
+                   metadata_json(meeting.metadata)
+               )::meeting_document_3
            )
+$$;
+
+CREATE FUNCTION public.meeting_of_caller(id uuid, user_id uuid, only_workspace_id uuid, active_workspace_id uuid) RETURNS SETOF public.meetings
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT meeting.*
+      FROM meetings AS meeting
+      JOIN memberships(meeting_of_caller.user_id, only_workspace_id) AS member
+        ON member.workspace_id = meeting.workspace_id
+     WHERE meeting.id = meeting_of_caller.id
+     ORDER BY coalesce(meeting.workspace_id <> active_workspace_id, true), meeting.workspace_id
+     LIMIT 1
 $$;
 
 CREATE FUNCTION public.meeting_with_outcome(meeting public.meetings) RETURNS json
@@ -1124,6 +1523,37 @@ CREATE FUNCTION public.memberships(user_id uuid, only_workspace_id uuid) RETURNS
        AND member.workspace_id = coalesce(memberships.only_workspace_id, member.workspace_id)
 $$;
 
+CREATE FUNCTION public.metadata_json(metadata jsonb) RETURNS json
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT coalesce(json_strip_nulls(metadata::json), '{}')
+$$;
+
+CREATE FUNCTION public.named_users(workspace_id uuid) RETURNS SETOF uuid
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT unnest(
+               ARRAY[
+                   task.created_by,
+                   CASE WHEN task.updated_by_version = task.version THEN task.updated_by END,
+                   task.completed_by
+               ]
+           )
+      FROM tasks AS task
+     WHERE task.workspace_id = named_users.workspace_id
+     UNION
+    SELECT unnest(
+               ARRAY[
+                   meeting.created_by,
+                   CASE
+                       WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
+                   END
+               ]
+           )
+      FROM meetings AS meeting
+     WHERE meeting.workspace_id = named_users.workspace_id
+$$;
+
 CREATE FUNCTION public.next_dated_version() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1141,6 +1571,19 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.next_pages(pruned regclass, after text, OUT first tid, OUT beyond tid, OUT next text) RETURNS record
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT format('(%s,0)', page)::tid,
+           format('(%s,0)', page + 128)::tid,
+           CASE
+               WHEN page + 128
+                    < pg_relation_size(pruned) / current_setting('block_size')::integer
+               THEN (page + 128)::text
+           END
+      FROM CAST(coalesce(nullif(after, ''), '0') AS bigint) AS page
+$$;
+
 CREATE FUNCTION public.next_version() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1150,6 +1593,14 @@ BEGIN
     END IF;
     NEW.version := OLD.version + 1;
     RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION public.page_length(sizes integer[], max_rows integer) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+BEGIN
+    RETURN (SELECT last_row(sizes, sum(size), max_rows) FROM unnest(sizes) AS size);
 END
 $$;
 
@@ -1171,6 +1622,19 @@ CREATE FUNCTION public.position_key(workspace_id uuid) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
     SELECT hashtext(workspace_id::text)::bigint << 48
+$$;
+
+CREATE FUNCTION public.record_completer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.status <> OLD.status THEN
+        NEW.completed_by := CASE
+            WHEN NEW.status = 'done' AND NEW.updated_by_version = NEW.version THEN NEW.updated_by
+        END;
+    END IF;
+    RETURN NEW;
+END
 $$;
 
 CREATE FUNCTION public.revoke_tokens(user_id uuid) RETURNS SETOF uuid
@@ -1341,23 +1805,44 @@ CREATE FUNCTION public.task_json(task public.tasks) RETURNS json
                    task.version,
                    CASE
                        WHEN task.updated_by_version = task.version THEN task.updated_by
-                   END
-               )::task_document_2
+                   END,
+                   task.completed_by,
+                   metadata_json(task.metadata)
+               )::task_document_3
            )
 $$;
 
+CREATE FUNCTION public.text_bytes(entry public.knowledge) RETURNS integer
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT octet_length(entry.content) + pg_column_size(entry.tags)
+$$;
+
+CREATE FUNCTION public.text_bytes(mail public.mail) RETURNS integer
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT octet_length(mail.snippet) + pg_column_size(mail.recipients)
+$$;
+
 CREATE FUNCTION public.text_bytes(meeting public.meetings) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
     SELECT coalesce(octet_length(meeting.agenda), 0)
          + coalesce(octet_length(meeting.notes), 0)
          + pg_column_size(meeting.attendees)
+         + coalesce(pg_column_size(meeting.metadata), 0)
+$$;
+
+CREATE FUNCTION public.text_bytes(suggestion public.suggestions) RETURNS integer
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT octet_length(suggestion.body)
 $$;
 
 CREATE FUNCTION public.text_bytes(task public.tasks) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
-    SELECT octet_length(task.description)
+    SELECT coalesce(octet_length(task.description), 0) + coalesce(pg_column_size(task.metadata), 0)
 $$;
 
 CREATE FUNCTION public.time_bound(bound text, workspace_id uuid) RETURNS timestamp with time zone
@@ -1391,6 +1876,78 @@ CREATE FUNCTION public.token_json(token public.tokens) RETURNS json
            )
 $$;
 
+CREATE FUNCTION public.update_meeting(after public.meetings, user_id uuid) RETURNS public.meetings
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE meetings AS meeting
+       SET title = after.title,
+           start_time = after.start_time,
+           end_time = after.end_time,
+           platform = after.platform,
+           attendees = after.attendees,
+           agenda = after.agenda,
+           notes = after.notes,
+           status = after.status,
+           summary = after.summary,
+           action_items = after.action_items,
+           decisions = after.decisions,
+           metadata = after.metadata,
+           updated_at = now_ms(),
+           version = meeting.version + 1,
+           updated_by = user_id,
+           updated_by_version = meeting.version + 1
+     WHERE meeting.workspace_id = after.workspace_id
+       AND meeting.id = after.id
+ RETURNING meeting.*
+      INTO after;
+    RETURN after;
+END
+$$;
+
+CREATE FUNCTION public.update_task(after public.tasks, changes jsonb, user_id uuid) RETURNS public.tasks
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF changes ?| '{assignee_id,parent_id}' AND NOT has_all_locks() THEN
+        PERFORM FROM tasks AS parent
+          WHERE parent.workspace_id = after.workspace_id
+            AND parent.id = after.parent_id
+            AND parent.id > after.id
+            FOR SHARE;
+        PERFORM set_config('service.has_all_locks', 'on', true);
+    END IF;
+    UPDATE tasks AS task
+       SET title = after.title,
+           description = after.description,
+           status = after.status,
+           priority = after.priority,
+           due_date = after.due_date,
+           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
+           -- task back as it got it, the timestamp is the same, and the task keeps its day.
+           due_day = CASE
+               WHEN changes ? 'due_day' OR after.due_date = task.due_date THEN after.due_day
+           END,
+           assignee_id = after.assignee_id,
+           project_id = after.project_id,
+           parent_id = after.parent_id,
+           metadata = after.metadata,
+           completed_at = CASE
+               WHEN after.status <> 'done' THEN NULL
+               ELSE coalesce(task.completed_at, now_ms())
+           END,
+           updated_at = now_ms(),
+           version = task.version + 1,
+           updated_by = user_id,
+           updated_by_version = task.version + 1
+     WHERE task.workspace_id = after.workspace_id
+       AND task.id = after.id
+ RETURNING task.*
+      INTO after;
+    RETURN after;
+END
+$$;
+
 CREATE FUNCTION public.usable_workspace(user_id uuid, only_workspace_id uuid, id uuid) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
@@ -1406,7 +1963,8 @@ DECLARE
     writers text[] := ARRAY(
         SELECT lock.virtualtransaction
           FROM pg_locks AS lock
-         WHERE lock.mode = 'RowExclusiveLock'
+         -- An update locks its rows before the function that changes them locks the table.
+         WHERE lock.mode IN ('RowShareLock', 'RowExclusiveLock')
            AND lock.relation = ANY (announcing_tables())
     );
 BEGIN
@@ -1418,6 +1976,27 @@ BEGIN
     END LOOP;
     RETURN true;
 END
+$$;
+
+CREATE FUNCTION public.with_metadata(changes jsonb, metadata jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE jsonb_typeof(changes -> 'metadata')
+               WHEN 'object' THEN jsonb_set(
+                   changes,
+                   '{metadata}',
+                   coalesce(
+                       nullif(
+                           jsonb_strip_nulls(
+                               coalesce(metadata, '{}') || (changes -> 'metadata')
+                           ),
+                           '{}'
+                       ),
+                       'null'
+                   )
+               )
+               ELSE changes
+           END
 $$;
 
 CREATE TABLE public.workspaces (
@@ -1495,6 +2074,13 @@ CREATE TABLE public.deleted_users (
     deleted_at public.timestamp_ms
 );
 
+CREATE TABLE public.deleted_versions (
+    workspace_id uuid NOT NULL,
+    id uuid NOT NULL,
+    version integer NOT NULL,
+    deleted_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE UNLOGGED TABLE public.event_cursors (
     workspace_id uuid NOT NULL,
     "position" bigint NOT NULL,
@@ -1568,23 +2154,19 @@ CREATE TABLE public.processes (
 )
 WITH (fillfactor='50');
 
-CREATE TABLE public.schema_migrations (
+CREATE TABLE public.schema_functions (
     name text NOT NULL,
     sha256 text NOT NULL,
     applied_at timestamp with time zone DEFAULT now() NOT NULL,
     release text NOT NULL
 );
 
-CREATE TABLE public.usage (
-    workspace_id uuid NOT NULL,
-    subject text NOT NULL,
-    minute_started_at timestamp with time zone NOT NULL,
-    minute_count integer NOT NULL,
-    day_started_at timestamp with time zone NOT NULL,
-    day_count integer NOT NULL,
-    admitted boolean NOT NULL
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
+CREATE TABLE public.schema_migrations (
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    release text NOT NULL
+);
 
 ALTER TABLE ONLY public.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (workspace_id, delivery_id, number);
@@ -1610,9 +2192,6 @@ ALTER TABLE ONLY public.feeds
 ALTER TABLE ONLY public.former_members
     ADD CONSTRAINT former_members_pkey PRIMARY KEY (workspace_id, user_id);
 
-ALTER TABLE ONLY public.meetings
-    ADD CONSTRAINT "id is taken by another meeting" UNIQUE (id);
-
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (workspace_id, user_id, key);
 
@@ -1628,6 +2207,9 @@ ALTER TABLE ONLY public.meetings
 ALTER TABLE ONLY public.members
     ADD CONSTRAINT members_pkey PRIMARY KEY (workspace_id, user_id);
 
+ALTER DOMAIN public.metadata
+    ADD CONSTRAINT "metadata must be an object of short strings with short names" CHECK (public.is_metadata(VALUE)) NOT VALID;
+
 ALTER TABLE ONLY public.plans
     ADD CONSTRAINT plans_pkey PRIMARY KEY (name);
 
@@ -1636,6 +2218,9 @@ ALTER TABLE ONLY public.previous_secrets
 
 ALTER TABLE ONLY public.processes
     ADD CONSTRAINT processes_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.schema_functions
+    ADD CONSTRAINT schema_functions_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY public.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
@@ -1666,6 +2251,8 @@ ALTER TABLE ONLY public.webhooks
 
 ALTER TABLE ONLY public.workspaces
     ADD CONSTRAINT workspaces_pkey PRIMARY KEY (id);
+
+CREATE INDEX deleted_versions_by_id ON public.deleted_versions USING btree (workspace_id, id);
 
 CREATE INDEX deliveries_by_event ON public.deliveries USING btree (workspace_id, event_id);
 
@@ -1701,6 +2288,8 @@ CREATE INDEX suggestions_pending ON public.suggestions USING btree (workspace_id
 
 CREATE INDEX tasks_by_assignee ON public.tasks USING btree (workspace_id, assignee_id, id);
 
+CREATE INDEX tasks_by_completer ON public.tasks USING btree (workspace_id, completed_by, completed_at, id) WHERE (completed_by IS NOT NULL);
+
 CREATE INDEX tasks_by_completion ON public.tasks USING btree (workspace_id, completed_at, id) WHERE (completed_at IS NOT NULL);
 
 CREATE INDEX tasks_by_due_date ON public.tasks USING btree (workspace_id, status, due_date, id) WHERE (due_date IS NOT NULL);
@@ -1733,7 +2322,15 @@ CREATE TRIGGER count_members_after_leaving AFTER DELETE ON public.members REFERE
 
 CREATE TRIGGER end_membership AFTER DELETE ON public.members FOR EACH ROW EXECUTE FUNCTION public.end_membership();
 
+CREATE TRIGGER forget_deleted_versions AFTER DELETE ON public.workspaces FOR EACH ROW EXECUTE FUNCTION public.forget_deleted_versions();
+
 CREATE TRIGGER keep_completed BEFORE UPDATE ON public.meetings FOR EACH ROW WHEN (((old.status = 'completed'::text) AND (new.status <> 'completed'::text))) EXECUTE FUNCTION public.keep_completed();
+
+CREATE TRIGGER keep_deleted_version BEFORE DELETE ON public.meetings FOR EACH ROW EXECUTE FUNCTION public.keep_deleted_version();
+
+CREATE TRIGGER keep_deleted_version BEFORE DELETE ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.keep_deleted_version();
+
+CREATE TRIGGER lock_assigned_tasks BEFORE DELETE ON public.members FOR EACH ROW EXECUTE FUNCTION public.lock_assigned_tasks();
 
 CREATE TRIGGER next_version BEFORE UPDATE ON public.meetings FOR EACH ROW WHEN (((new.version = old.version) AND (new.* IS DISTINCT FROM old.*))) EXECUTE FUNCTION public.next_dated_version();
 
@@ -1742,6 +2339,8 @@ CREATE TRIGGER next_version BEFORE UPDATE ON public.tasks FOR EACH ROW WHEN (((n
 CREATE TRIGGER next_version BEFORE UPDATE ON public.webhooks FOR EACH ROW WHEN (((new.version = old.version) AND (((new.url IS DISTINCT FROM old.url) OR (new.events IS DISTINCT FROM old.events)) OR (new.disabled_at IS DISTINCT FROM old.disabled_at)))) EXECUTE FUNCTION public.next_version();
 
 CREATE TRIGGER next_version BEFORE UPDATE ON public.workspaces FOR EACH ROW WHEN (((new.version = old.version) AND (new.* IS DISTINCT FROM old.*))) EXECUTE FUNCTION public.next_version();
+
+CREATE TRIGGER record_completer BEFORE UPDATE OF status ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.record_completer();
 
 ALTER TABLE ONLY public.tasks
     ADD CONSTRAINT "assigneeId must be the id of a member of the workspace" FOREIGN KEY (workspace_id, assignee_id) REFERENCES public.members(workspace_id, user_id) ON DELETE SET NULL (assignee_id);
