@@ -75,6 +75,15 @@ def test_a_session_for_an_unknown_and_for_a_deactivated_user_is_the_same_404(pag
     assert connection.execute("SELECT FROM tokens WHERE kind = 'session'").fetchall() == []
 
 
+def test_a_login_writes_the_name_of_the_user_only_if_it_changes(page, cast, connection):
+    written = "SELECT xmin::text FROM users WHERE id = %s"
+    before = connection.execute(written, [cast["alice"]]).fetchone()
+    for name, unchanged in (("Alice", True), ("Alice A.", False)):
+        assert page.post("/session", {**EMAIL, "name": name}).status_code == 201
+        after = connection.execute(written, [cast["alice"]]).fetchone()
+        assert (after == before) == unchanged, name
+
+
 def test_a_login_page_can_make_a_session_end_earlier_but_not_in_the_past(page, connection):
     soon = "2098-01-01T00:00:00.000Z"
     made = page.post("/session", {**EMAIL, "expiresAt": soon})

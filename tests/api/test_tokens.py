@@ -65,9 +65,12 @@ def test_a_new_token_has_the_scope_and_the_expiry_that_the_request_asks_for(app,
     error_message(client.get("/tasks"), 401)
 
 
-def test_the_expiry_of_a_new_token_must_be_in_the_future(alice):
+def test_the_expiry_of_a_new_token_must_be_in_the_future(alice, connection):
+    stored = "SELECT count(*) FROM tokens"
+    before = connection.execute(stored).fetchone()
     past = alice.post("/tokens", {"name": "x", "expiresAt": "2020-01-01T00:00:00Z"})
     assert invalid_field(past, "expiresAt") == "must be in the future"
+    assert connection.execute(stored).fetchone() == before
 
 
 def test_creating_the_101st_live_token_gets_409_even_if_several_requests_run_at_the_same_time(

@@ -95,6 +95,8 @@ def test_the_subtasks_of_a_deleted_task_are_created_again_after_it(alice, events
     alice.delete(f"/tasks/{parent['id']}")
     deleted = [event["data"] for event in events() if event["type"] == "task.deleted"]
     assert len(deleted) == 3
+    # A copy with foreign keys can follow the events: the subtasks are deleted before their parent.
+    assert deleted[-1]["id"] == parent["id"]
     for task in sorted(deleted, key=lambda task: task["parentId"] is not None):
         again = {**settable("/tasks", task), "id": task["id"]}
         assert alice.post("/tasks", again).status_code == 201

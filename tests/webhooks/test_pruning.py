@@ -76,6 +76,26 @@ def test_pruning_keeps_an_event_until_webhook_keep_has_passed_since_its_last_del
     assert counts(connection) == (0, 0, 0)
 
 
+def test_an_event_stays_while_an_earlier_one_is_not_yet_committed(
+    worker, alice, cast, connection, database_url, webhook
+):
+    """Else a reader of the feed would begin after both, and never see the earlier one."""
+    alice.get("/events")
+    with psycopg.connect(database_url) as slow:
+        announce(slow, cast["acme"])
+        announce(connection, cast["acme"])
+        worker().run_once()
+        finished(connection, days=10)
+        worker().run_once()
+        assert counts(connection) == (1, 1, 1)
+    finished(connection, days=10)
+    worker().run_once()
+    assert counts(connection)[0] == 1
+    finished(connection, days=10)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
 def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 1500)
     connection.execute("UPDATE deliveries SET state = 'failed'")
