@@ -4,6 +4,7 @@ Source: docs/specification.md, sections 5 (credentials) and 8 (rate limits).
 """
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from math import ceil
 from secrets import token_hex
@@ -53,8 +54,6 @@ class Window(NamedTuple):
     """One window of a rate limit: the current minute or day of a caller."""
 
     name: str
-    # In seconds.
-    length: int
     quota: int
     # The number of requests, and of whole seconds, that are left in the window.
     left: int
@@ -93,18 +92,27 @@ class Usage(NamedTuple):
 
     @property
     def windows(self) -> list[Window]:
-        found = [self._window("minute", 60, self.per_minute, self.minute_count, self.minute_ends)]
-        if self.per_day is not None:
-            found.append(self._window("day", 86400, self.per_day, self.day_count, self.day_ends))
-        return found
+        minute = self._window("minute", self.per_minute, self.minute_count, self.minute_ends)
+        if self.per_day is None:
+            return [minute]
+        return [minute, self._window("day", self.per_day, self.day_count, self.day_ends)]
 
-    def _window(self, name: str, length: int, quota: int, used: int, ends: float) -> Window:
+    def _window(self, name: str, quota: int, used: int, ends: float) -> Window:
         # Never negative, even if an operator has lowered the quota, or the clock of the database
         # has been set back.
-        seconds_left = max(0, ceil(ends - self.now))
-        return Window(name, length, quota, max(0, quota - used), seconds_left, ends)
+        left, seconds_left = quota - used, ceil(ends - self.now)
+        return Window(
+            name, quota, left if left > 0 else 0, seconds_left if seconds_left > 0 else 0, ends
+        )
 
 
 def window_to_show(windows: list[Window]) -> Window:
     """Choose the window for X-RateLimit-*: the day if its quota is used up, else the minute."""
     return windows[-1] if windows[-1].left == 0 else windows[0]
+
+
+@cache
+def policy_header(per_minute: int, per_day: int | None) -> str:
+    """Write the limits of a plan as RateLimit-Policy has them, with the seconds of each window."""
+    day = "" if per_day is None else f', "day";q={per_day};w=86400'
+    return f'"minute";q={per_minute};w=60{day}'

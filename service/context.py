@@ -7,11 +7,10 @@ the pool before it waits for anything except the database.
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 from flask import Flask, Request, current_app, g, request
-from werkzeug.local import LocalProxy
 
 from service.callers import Usage
 from service.database.pool import Pool
@@ -90,8 +89,16 @@ current_application: Callable[[], Flask] = current_app._get_current_object  # ty
 current_state: Callable[[], RequestState] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]
 
+
+class ConnectionOfRequest:
+    """Has the attributes of the connection of the current request."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(current_state().connect(), name)
+
+
 # The connection of this request, whose statements also get the parameters of its caller.
-db = cast("Connection", LocalProxy(lambda: current_state().connect()))
+db = cast("Connection", ConnectionOfRequest())
 
 
 def current_usage() -> Usage:

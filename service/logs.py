@@ -9,8 +9,9 @@ import json
 import logging
 import os
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import starmap
 from time import monotonic, time
 from typing import TextIO
 
@@ -43,12 +44,16 @@ class JSONFormat(logging.Formatter):
 
     def request(self, line: Line, times: Times, request_id: str) -> str:
         """Write the members of the line, the times as milliseconds, and the id of the request."""
-        own = {
-            name: round(seconds * 1000, 2)
-            for name, seconds in times.items()
-            if seconds >= SHORTEST or name == "ms"
-        }
-        return json.dumps({"time": timestamp(time()), **line, **own, "requestId": request_id})
+        members = ", ".join(starmap(member, line.items()))
+        # Not cached, because each line has other times. An id has no character that JSON escapes.
+        own = "".join(
+            [
+                f'"{name}": {seconds * 1000:.2f}, '
+                for name, seconds in times.items()
+                if seconds >= SHORTEST or name == "ms"
+            ]
+        )
+        return f'{{"time": "{timestamp(time())}", {members}, {own}"requestId": "{request_id}"}}'
 
 
 class TextFormat(logging.Formatter):
@@ -84,14 +89,28 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.lines = lines
 
     def write(self, line: Line, times: Times, request_id: str) -> None:
-        # If this fails, the request continues without a line in the log.
-        with suppress(OSError, ValueError):
+        try:
             self.stream.write(self.lines.request(line, times, request_id) + "\n")
+        except (OSError, ValueError):
+            # The request continues without a line in the log.
+            return
 
 
 def timestamp(at: float) -> str:
     """Write a Unix time in the form of RFC 3339, with milliseconds."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return f"{date_and_time(int(at))}.{int(at % 1 * 1000):03}Z"
+
+
+@lru_cache(maxsize=1)
+def date_and_time(second: int) -> str:
+    """Write a timestamp without milliseconds, which all lines of one second share."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:-6]
+
+
+@lru_cache(maxsize=2048, typed=True)
+def member(name: str, value: object) -> str:
+    """Write a member of a JSON object. It is cached, because many lines have the same members."""
+    return f'"{name}": {json.dumps(value)}'
 
 
 def new_format(name: str) -> JSONFormat | TextFormat:

@@ -7,6 +7,7 @@ Flask 3.2 passes the context as the first argument to the methods for hooks; Fla
 Flask 3.2 recognises an updated method by an unannotated parameter named ``ctx``.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -77,6 +78,10 @@ class Application(Flask):
 
     def do_teardown_appcontext(self, *ctx) -> None:  # type: ignore[no-untyped-def] # noqa: ANN002
         """Do nothing: the service has a teardown hook for the request only, none for the app."""
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the view as it is: no view of the service is a coroutine."""
+        return func
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
         """Look up common paths in a dictionary: those without variables or with one id at the end.

@@ -51,9 +51,9 @@ class Connection(statements.Connection):
     # The statements that the server has prepared on this connection.
     _named: set[bytes] = set()
 
-    def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
+    def _rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
         if STATEMENTS[name].is_planned_for_values:
-            return super().rows(kind, name, **values)
+            return super()._rows(kind, name, values)
         rows, number = self._run(name, values)
         return rows.load_rows(0, number, kind._make)
 

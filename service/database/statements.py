@@ -197,11 +197,11 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def rows(self, kind: type[Row], name: str, /, **values: object) -> list[Row]:
         """Run ``sql/<name>.sql``, and return all its rows."""
-        return self._execute(name, values, args_row(kind)).fetchall()
+        return self._rows(kind, name, values)
 
     def row_or_none(self, kind: type[Row], name: str, /, **values: object) -> Row | None:
         """Run ``sql/<name>.sql``; return its only row, or None. A second row is a ValueError."""
-        (row,) = self.rows(kind, name, **values) or (None,)
+        (row,) = self._rows(kind, name, values) or (None,)
         return row
 
     def row(self, kind: type[Row], name: str, /, **values: object) -> Row:
@@ -210,7 +210,7 @@ class Connection(psycopg.Connection[TupleRow]):
         The folder of the statement names the resource: for tasks/get, the message is "Task not
         found".
         """
-        row = self.row_or_none(kind, name, **values)
+        (row,) = self._rows(kind, name, values) or (None,)
         if row is None:
             raise NotFound(singular(name.partition("/")[0]))
         return row
@@ -224,6 +224,9 @@ class Connection(psycopg.Connection[TupleRow]):
             yield begun
             ended = monotonic()
         self.seconds += monotonic() - ended
+
+    def _rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
+        return self._execute(name, values, args_row(kind)).fetchall()
 
     def _execute(
         self, name: str, values: dict[str, object], row_factory: RowFactory[Any] = tuple_row

@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import cache
 from time import monotonic
 
 from flask import Flask, Response
@@ -86,6 +87,7 @@ def init_app(app: Flask) -> None:
     app.after_request(write_line)
 
 
+@cache
 def route(rule: str) -> str:
     """Write the rule of a path in the usual form, like ``/api/tasks/:id``."""
     return VARIABLE.sub(r":\1", rule)

@@ -19,6 +19,7 @@ from service.callers import (
     OPERATOR,
     STARTER_PER_MINUTE,
     Usage,
+    policy_header,
     token_hash,
     window_to_show,
 )
@@ -233,23 +234,23 @@ def uncounted_headers(status: int) -> list[tuple[str, str]]:
 
 
 def gate_headers(status: int) -> list[tuple[str, str]]:
-    usage, request_id = current_state().usage, ("X-Request-Id", current_state().request_id)
+    state = current_state()
+    usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(current_request().url_rule):
         return [request_id, NOSNIFF]
     if usage is None:
         return [request_id, *uncounted_headers(status)]
     windows = usage.windows
     shown = window_to_show(windows)
-    policy = [f'"{window.name}";q={window.quota};w={window.length}' for window in windows]
-    limits = [f'"{window.name}";r={window.left};t={window.seconds_left}' for window in windows]
+    limits = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
     return [
         request_id,
         *NOT_SHARED,
         ("X-RateLimit-Limit", str(shown.quota)),
         ("X-RateLimit-Remaining", str(shown.left)),
         ("X-RateLimit-Reset", str(ceil(shown.ends))),
-        ("RateLimit-Policy", ", ".join(policy)),
+        ("RateLimit-Policy", policy_header(usage.per_minute, usage.per_day)),
         ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
-        *([("Dry-Run", "true")] if current_state().dry_run else []),
+        *([("Dry-Run", "true")] if state.dry_run else []),
     ]

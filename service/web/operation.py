@@ -127,8 +127,7 @@ def check_query() -> None:
     against caches.
     """
     request = current_request()
-    counted = request.endpoint and current_state().usage
-    if counted and request.query_string:
+    if request.query_string and request.endpoint and current_state().usage:
         query = current_operation().query
         if query is DRY_RUN:
             current_state().dry_run = load_arguments(query)["dry_run"]

@@ -4,6 +4,7 @@ Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-Non
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -86,6 +87,7 @@ def reply_page(page: Page) -> Response:
     )
 
 
+@lru_cache(maxsize=256)
 def without_cursor(query: bytes) -> str:
     """Remove the cursor from a query, so that the caller can append another ``cursor=…``."""
     rest = {name: values for name, values in query_values(query).items() if name != "cursor"}

@@ -141,6 +141,8 @@ def expected_versions() -> str:
         return NO_VERSION
     if wanted is not None:
         return only(wanted - refused)
+    if not refused:
+        return ANY_VERSION
     # The ranges between the refused versions. PostgreSQL drops an empty range, such as (3,4).
     ends = ["", *map(str, sorted(refused)), ""]
     return "{" + ",".join(f"({low},{high})" for low, high in pairwise(ends)) + "}"
