@@ -1,15 +1,11 @@
 -- Add to the stored counters what a process has counted.
 -- Every process updates the rows in the same order, so that no two processes deadlock. The commit
 -- waits for no disk and no standby: a crash may lose the last counts.
-WITH setting AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true) AS commit
-)
 INSERT INTO counters AS counter (series, value)
 SELECT counted.series, counted.value
-  FROM setting
- CROSS JOIN unnest(%(series)s::text[], %(values)s::float8[]) AS counted (series, value)
- WHERE setting.commit IS NOT NULL
+  FROM unnest(%(series)s::text[], %(values)s::float8[]) AS counted (series, value)
  ORDER BY counted.series
     ON CONFLICT (series) DO UPDATE
    SET value = counter.value + excluded.value,
-       updated_at = now();
+       updated_at = now()
+RETURNING set_config('synchronous_commit', 'off', true);

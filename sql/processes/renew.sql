@@ -2,19 +2,16 @@
 -- their rows for 30 seconds, which is three turns.
 -- Rows that nobody has renewed for an hour are deleted. The commit waits for no disk and no
 -- standby: after a crash, the next turn writes the row again.
-WITH setting AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true) AS commit
-), forgotten AS (
+WITH forgotten AS (
     DELETE FROM processes
      WHERE seen_at < now() - interval '1 hour'
        AND name <> %(name)s
 ), renewed AS (
     INSERT INTO processes (name, speedups)
-    SELECT %(name)s, %(speedups)s
-      FROM setting
-     WHERE setting.commit IS NOT NULL
+    VALUES (%(name)s, %(speedups)s)
         ON CONFLICT (name) DO UPDATE
        SET seen_at = now()
+ RETURNING set_config('synchronous_commit', 'off', true)
 )
 SELECT name
   FROM processes
