@@ -12,22 +12,16 @@ SELECT format(
 SELECT format(
            'the archive of WAL has %%s, while PostgreSQL writes %%s',
            archiver.last_archived_wal,
-           present.file
+           pg_walfile_name(pg_current_wal_lsn())
        )
   FROM pg_stat_archiver AS archiver
- CROSS JOIN pg_walfile_name(pg_current_wal_lsn()) AS present (file)
- -- The name of a WAL file ends with the number of its segment. Of the 16 digits, the first 8 count
- -- units of 4 GB, and the last 8 the segments within the unit.
- CROSS JOIN LATERAL (
-           SELECT (
-                      ('x' || substr(present.file, 9, 8))::bit(32)::bigint
-                      - ('x' || substr(archiver.last_archived_wal, 9, 8))::bit(32)::bigint
-                  ) * 4294967296
-                  + (
-                      ('x' || substr(present.file, 17))::bit(32)::bigint
-                      - ('x' || substr(archiver.last_archived_wal, 17, 8))::bit(32)::bigint
-                  ) * pg_size_bytes(current_setting('wal_segment_size'))
-       ) AS archive (behind_bytes)
  WHERE current_setting('archive_mode') <> 'off'
    AND archiver.last_archived_wal ~ '^[0-9A-F]{24}'
-   AND archive.behind_bytes > %(allowed_bytes)s;
+ -- The name of a WAL file ends with the number of its segment. Of the 16 digits, the first 8 count
+ -- units of 4 GB, and the last 8 the segments within the unit. The archive reaches to the end of
+ -- the segment.
+   AND pg_current_wal_lsn()
+       > (substr(archiver.last_archived_wal, 9, 8) || '/0')::pg_lsn
+         + (('x' || substr(archiver.last_archived_wal, 17, 8))::bit(32)::bigint + 1)
+         * pg_size_bytes(current_setting('wal_segment_size'))
+         + %(allowed_bytes)s;
