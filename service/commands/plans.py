@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from service.commands.base import echo_rows, json_option, query
+from service.commands.base import connect, echo_rows, json_option, query
 
 MAX_QUOTA = 2**31 - 1
 
@@ -63,7 +63,9 @@ def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     """
     if per_minute is None and per_day is None:
         raise click.UsageError("give --per-minute, --per-day, or both")
-    rows = query(ListedPlan, "plans/set", name=name, per_minute=per_minute, per_day=per_day)
+    with connect() as connection:
+        connection.run("plans/set", name=name, per_minute=per_minute, per_day=per_day)
+        rows = [row for row in connection.rows(ListedPlan, "plans/list") if row.name == name]
     if not rows:
         raise click.ClickException(
             f"there is no plan {name}, only {', '.join(names())}; a new one needs --per-minute and"
