@@ -20,7 +20,7 @@ from service.commands.base import (
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
-from service.database.statements import IdRow
+from service.commands.workspaces import ListedWorkspace
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
@@ -86,7 +86,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             connection.run("unlimited/drop")
         migrate(current_settings())
         with connect() as connection:
-            if not connection.row_or_none(IdRow, "workspaces/any"):
+            if not connection.rows(ListedWorkspace, "workspaces/list_all"):
                 load_file(current_settings(), DEMO)
             connection.run("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""

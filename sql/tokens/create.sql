@@ -7,7 +7,7 @@ WITH person AS MATERIALIZED (
      WHERE lower(email) = lower(%(email)s)
        FOR KEY SHARE
 ), place AS MATERIALIZED (
-    SELECT member.workspace_id, member.user_id
+    SELECT member.workspace_id
       FROM person
       JOIN members AS member ON member.user_id = person.id
       JOIN workspaces AS workspace ON workspace.id = member.workspace_id
@@ -23,7 +23,7 @@ SELECT person.id,
        now_ms() + %(days)s::integer * interval '1 day',
        place.workspace_id
   FROM person
-  LEFT JOIN place ON place.user_id = person.id
+  LEFT JOIN place ON true
  WHERE %(workspace)s::text IS NULL
     OR place.workspace_id IS NOT NULL
 RETURNING id;

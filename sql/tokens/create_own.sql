@@ -22,7 +22,7 @@ WITH counted AS MATERIALIZED (
       FROM counted
 ), created AS (
     INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at, workspace_id)
-    SELECT person.id,
+    SELECT %(user_id)s,
            'api',
            %(name)s,
            %(scope)s,
@@ -30,9 +30,7 @@ WITH counted AS MATERIALIZED (
            %(expires_at)s,
            %(workspace_id)s
       FROM asked
-     CROSS JOIN users AS person
-     WHERE person.id = %(user_id)s
-       AND in_future
+     WHERE in_future
        AND is_member
        AND has_room
  RETURNING token.id, token_json(token) AS body
