@@ -23,9 +23,6 @@ class Membership(NamedTuple):
     slug: str
     role: str
 
-    def __str__(self) -> str:
-        return ":".join(self)
-
 
 class ListedUser(NamedTuple):
     id: str
@@ -35,7 +32,7 @@ class ListedUser(NamedTuple):
     name: str | None
     # The slug; null without an active workspace.
     active_workspace: str | None
-    # Texts like acme:owner, which become Memberships when they are printed.
+    # Texts like acme:owner, which become Memberships in JSON.
     workspaces: list[str]
     created_at: str | None
     # The last use of a token or session.
@@ -125,7 +122,9 @@ def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:
     def roles(row: ListedUser) -> list[Any]:
         return [Membership(*text.split(":")) for text in row.workspaces]
 
-    echo_rows([row._replace(workspaces=roles(row)) for row in rows], as_json=as_json)
+    if as_json:
+        rows = [row._replace(workspaces=roles(row)) for row in rows]
+    echo_rows(rows, as_json=as_json)
 
 
 @user.command("deactivate")

@@ -69,16 +69,12 @@ class Fingerprint(String):
     well_formed = re.compile("[0-9a-f]{16}")
 
 
-class Line(Resource):
-    """One object of a file."""
-
-
-class CreatedLine(Line):
+class CreatedLine(Resource):
     id = NewId(load_default=None)
     created_at = PastTimestamp(load_default=None)
 
 
-class OwnedLine(Line):
+class OwnedLine(Resource):
     """A line about an object in a workspace; it names the workspace by its slug."""
 
     workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
@@ -97,7 +93,7 @@ class UserLine(CreatedLine):
     deactivated_at = PastTimestamp(load_default=None)
 
 
-class DeletedUserLine(Line):
+class DeletedUserLine(Resource):
     """The id of a deleted user whom a task or a meeting names."""
 
     id = NewId(required=True)
@@ -163,7 +159,7 @@ class PreviousSecretLine(OwnedLine):
     expires_at = Timestamp(required=True)
 
 
-TYPES: dict[str, Line] = {
+TYPES: dict[str, Resource] = {
     "workspace": WorkspaceLine(),
     "user": UserLine(),
     "deleted_user": DeletedUserLine(),
