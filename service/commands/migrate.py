@@ -286,8 +286,7 @@ def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool
     Raises ClickException behind a connection pooler, because the pooler could give the session with
     the lock to another client.
     """
-    (backend,) = connection.rows(Backend, "migrate/pid")
-    if backend.pid != connection.info.backend_pid:
+    if connection.row(Backend, "migrate/pid").pid != connection.info.backend_pid:
         raise click.ClickException(
             f"{file.name} runs {file.kind}, and cannot run through a connection pooler: run migrate"
             " with the DATABASE_URL of the server itself"
@@ -387,10 +386,9 @@ class Watch:
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
-        (backend,) = connection.rows(Backend, "migrate/pid")
-        ended = Event()
+        pid, ended = connection.row(Backend, "migrate/pid").pid, Event()
         # A daemon thread, so that the command can end while the thread waits.
-        thread = Thread(target=self._watch, args=(backend.pid, ended), daemon=True)
+        thread = Thread(target=self._watch, args=(pid, ended), daemon=True)
         thread.start()
         try:
             yield
