@@ -82,8 +82,8 @@ def list_members(slug: str, as_json: bool) -> None:
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
-    find_workspace(slug)
-    echo_rows(query(ListedMember, "members/list", slug=slug), as_json=as_json)
+    rows = query(ListedMember, "members/list", id=find_workspace(slug).id)
+    echo_rows(rows, as_json=as_json)
 
 
 @member.command("remove")
@@ -98,7 +98,7 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
     """
     id = find_workspace(slug).id
     absent = f"{email} is not a member of {slug}"
-    found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
+    found = one_row(FoundMember, "members/find", absent, id=id, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
     values = {**OPERATOR, "id": id, "member_id": found.id}
     require_owner(one_row(ChangedMember, "members/remove", absent, **values), slug, email)

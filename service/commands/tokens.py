@@ -91,9 +91,9 @@ def new_token(email: str, *, workspace: str | None, **values: object) -> str:
     Raises ClickException if the user does not exist, is deactivated, or is not a member of the
     workspace.
     """
-    require_active_user(email)
+    user_id = require_active_user(email).id
     store = partial(one_row, IdRow, "tokens/create", f"{email} is not a member of {workspace}")
-    return create_credential(store, "api", email=email, workspace=workspace, **values)[0]
+    return create_credential(store, "api", user_id=user_id, workspace=workspace, **values)[0]
 
 
 def new_session(email: str, days: int = SESSION_DAYS) -> str:
@@ -116,8 +116,8 @@ def list_tokens(email: str, as_json: bool) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """
-    require_user(email)
-    echo_rows(query(ListedToken, "tokens/list", email=email), as_json=as_json)
+    rows = query(ListedToken, "tokens/list", user_id=require_user(email).id)
+    echo_rows(rows, as_json=as_json)
 
 
 @token.command("revoke")

@@ -2,7 +2,6 @@
 SELECT person.id,
        person.name
   FROM members AS member
-  JOIN workspaces AS workspace ON workspace.id = member.workspace_id
   JOIN users AS person ON person.id = member.user_id
- WHERE workspace.slug = %(slug)s
+ WHERE member.workspace_id = %(id)s
    AND lower(person.email) = lower(%(email)s);

@@ -5,7 +5,6 @@ SELECT person.id AS user_id,
        member.role,
        iso(member.joined_at) AS joined_at
   FROM members AS member
-  JOIN workspaces AS workspace ON workspace.id = member.workspace_id
   JOIN users AS person ON person.id = member.user_id
- WHERE workspace.slug = %(slug)s
+ WHERE member.workspace_id = %(id)s
  ORDER BY member.joined_at, person.id;

@@ -4,7 +4,7 @@ WITH person AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT id
       FROM users
-     WHERE lower(email) = lower(%(email)s)
+     WHERE id = %(user_id)s
        FOR KEY SHARE
 ), place AS MATERIALIZED (
     SELECT member.workspace_id

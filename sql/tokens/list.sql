@@ -9,7 +9,6 @@ SELECT token.id,
        workspace.slug AS workspace,
        nullif(token.name, '') AS name
   FROM tokens AS token
-  JOIN users AS person ON person.id = token.user_id
   LEFT JOIN workspaces AS workspace ON workspace.id = token.workspace_id
- WHERE lower(person.email) = lower(%(email)s)
+ WHERE token.user_id = %(user_id)s
  ORDER BY token.id;
