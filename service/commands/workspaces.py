@@ -110,11 +110,11 @@ def delete_workspace(slug: str, yes: bool) -> None:
 
     Its members keep their accounts. Prints the id of the workspace.
     """
-    absent = f"there is no workspace {slug}"
-    contents = one_row(Contents, "workspaces/count", absent, slug=slug)
+    absent, id = f"there is no workspace {slug}", find_workspace(slug).id
+    contents = one_row(Contents, "workspaces/count", absent, id=id)
     confirm(
         f"Delete {slug} with its {contents.tasks} tasks and {contents.meetings} meetings?"
         f" It has {contents.members} members.",
         yes=yes,
     )
-    echo_ids("workspaces/delete", absent, slug=slug)
+    echo_ids("workspaces/delete", absent, id=id)

@@ -4,4 +4,4 @@ SELECT workspace.member_count AS members,
        (SELECT count(*) FROM meetings AS meeting WHERE meeting.workspace_id = workspace.id)
        AS meetings
   FROM workspaces AS workspace
- WHERE workspace.slug = %(slug)s;
+ WHERE workspace.id = %(id)s;
