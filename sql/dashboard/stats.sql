@@ -43,7 +43,6 @@ SELECT row_to_json(stats) AS body
          FROM tasks
         WHERE tasks.workspace_id = workspace.id
           AND tasks.status IN ('todo', 'in_progress')
-          AND tasks.due_date IS NOT NULL
           AND tasks.due_date < now()
        ) AS late
  CROSS JOIN LATERAL (
@@ -51,7 +50,6 @@ SELECT row_to_json(stats) AS body
          FROM tasks
         WHERE tasks.workspace_id = workspace.id
           AND tasks.status IN ('todo', 'in_progress')
-          AND tasks.due_date IS NOT NULL
           AND tasks.due_date >= beginning_of_day(today.date, workspace.timezone)
           AND tasks.due_date < beginning_of_day(today.date + 1, workspace.timezone)
        ) AS daily

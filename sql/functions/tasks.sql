@@ -1,32 +1,19 @@
 -- Tasks: filters, the rules for parents and assignees, and their JSON.
 
 -- Return whether a task matches the filters of a list. An absent filter matches every task.
--- PostgreSQL inlines this function and is_any(), and plans for the values of the filters, so each
--- of them can use an index. Therefore the function contains every filter of tasks, one condition
--- each; a list may leave out those that its order contains.
+-- PostgreSQL inlines this function, is_any() and is_chosen(), and plans for the values of the
+-- filters, so each of them can use an index. Therefore the function contains every filter of tasks,
+-- one condition each; a list may leave out those that its order contains.
 CREATE OR REPLACE FUNCTION matches(task tasks, filters jsonb, user_id uuid, workspace_id uuid)
 RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
     SELECT is_any(task.status, string_to_array(filters ->> 'status', ','))
        AND is_any(task.priority, string_to_array(filters ->> 'priority', ','))
-       AND CASE filters ->> 'assignee'
-               WHEN 'none' THEN task.assignee_id IS NULL
-               WHEN 'me' THEN task.assignee_id = user_id
-               ELSE filters ->> 'assignee' IS NULL
-                    OR task.assignee_id = (filters ->> 'assignee')::uuid
-           END
+       AND is_chosen(task.assignee_id, filters ->> 'assignee', user_id)
        AND (filters ->> 'project_id' IS NULL OR task.project_id = filters ->> 'project_id')
-       AND CASE filters ->> 'parent_id'
-               WHEN 'none' THEN task.parent_id IS NULL
-               ELSE filters ->> 'parent_id' IS NULL
-                    OR task.parent_id = (filters ->> 'parent_id')::uuid
-           END
-       AND CASE filters ->> 'completed_by'
-               WHEN 'me' THEN task.completed_by = user_id
-               ELSE filters ->> 'completed_by' IS NULL
-                    OR task.completed_by = (filters ->> 'completed_by')::uuid
-           END
+       AND is_chosen(task.parent_id, filters ->> 'parent_id', NULL)
+       AND is_chosen(task.completed_by, filters ->> 'completed_by', user_id)
        -- In the index the status precedes the date, so the condition names every status.
        AND (NOT filters ?| '{due_after,due_before}'
             OR task.status IN ('todo', 'in_progress', 'done')
@@ -48,6 +35,18 @@ AS $$
                    ))
 $$;
 
+-- Return whether a filter chooses an id: "none" chooses NULL, "me" the user, an absent filter every
+-- id. PostgreSQL inlines the function.
+CREATE OR REPLACE FUNCTION is_chosen(id uuid, filter text, user_id uuid) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE filter
+               WHEN 'none' THEN id IS NULL
+               WHEN 'me' THEN id = user_id
+               ELSE filter IS NULL OR id = filter::uuid
+           END
+$$;
+
 -- Release 1.1.0 calls this.
 CREATE OR REPLACE FUNCTION matches(
     task tasks,
@@ -60,18 +59,9 @@ CREATE OR REPLACE FUNCTION matches(
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT is_any(task.priority, priorities)
-       AND (assignee IS NULL
-            OR CASE assignee
-                   WHEN 'none' THEN task.assignee_id IS NULL
-                   WHEN 'me' THEN task.assignee_id = user_id
-                   ELSE task.assignee_id = assignee::uuid
-               END)
+       AND is_chosen(task.assignee_id, assignee, user_id)
        AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
-       AND (matches.parent_id IS NULL
-            OR CASE matches.parent_id
-                   WHEN 'none' THEN task.parent_id IS NULL
-                   ELSE task.parent_id = matches.parent_id::uuid
-               END)
+       AND is_chosen(task.parent_id, matches.parent_id, NULL)
 $$;
 
 -- Return whether this transaction has taken all locks that it needs, in the order of locks: users

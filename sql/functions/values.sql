@@ -228,7 +228,7 @@ AS $$
       JOIN json_each(object) AS member (name, value) USING (name)
 $$;
 
--- The cursor of a list that is ordered by id.
+-- An id without hyphens: the cursor of a list that is ordered by id, and the end of an event's id.
 CREATE OR REPLACE FUNCTION id_cursor(id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -239,7 +239,7 @@ $$;
 CREATE OR REPLACE FUNCTION keyed_cursor(key bigint, id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT key::text || '.' || replace(id::text, '-', '')
+    SELECT key::text || '.' || id_cursor(id)
 $$;
 
 -- Return how many of the first rows have at most 1 MiB together; at least 1, even if the first row

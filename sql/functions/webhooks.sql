@@ -147,7 +147,7 @@ AS $$
            webhook.url,
            secret.secret_numbers,
            secret.key_fingerprints,
-           'evt_' || replace(event.id::text, '-', ''),
+           'evt_' || id_cursor(event.id),
            event.body,
            extract(epoch FROM now() - event.created_at)::float8
       FROM claimed
@@ -197,7 +197,7 @@ AS $$
     SELECT row_to_json(
                ROW(
                    delivery.id,
-                   'evt_' || replace(event.id::text, '-', ''),
+                   'evt_' || id_cursor(event.id),
                    event.type,
                    iso(event.created_at),
                    delivery.state,

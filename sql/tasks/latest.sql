@@ -10,7 +10,6 @@ WITH completed AS MATERIALIZED (
      WHERE task.workspace_id = %(workspace_id)s
        AND is_any('done', string_to_array(%(filters)s::jsonb ->> 'status', ','))
        AND task.status = 'done'
-       AND task.completed_at IS NOT NULL
        AND task.completed_at >= coalesce(
                time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s),
                '-infinity'

@@ -9,7 +9,7 @@ SELECT webhook.workspace_id,
        webhook.url,
        secret.secret_numbers,
        secret.key_fingerprints,
-       'evt_' || replace(message.id::text, '-', '') AS message_id,
+       'evt_' || id_cursor(message.id) AS message_id,
        event_body(message.id, 'ping', webhook.workspace_id, %(user_id)s, '[]', '{}') AS body,
        0::float8 AS age
   FROM message
