@@ -98,4 +98,4 @@ SELECT row_to_json(stats) AS body
               mail,
               suggestions
        ) AS stats
- WHERE member.workspace_id = coalesce(%(only_workspace_id)s::uuid, %(workspace_id)s::uuid);
+ WHERE member.workspace_id = coalesce(%(only_workspace_id)s, %(workspace_id)s::uuid);

@@ -22,7 +22,7 @@ WITH latest AS MATERIALIZED (
            )
        AND (
                %(about)s::text IS NULL
-               OR event.body::json #>> '{data,id}' = %(about)s::text
+               OR event.body::json #>> '{data,id}' = %(about)s
            )
      ORDER BY delivery.id DESC
      LIMIT %(limit)s::integer

@@ -9,9 +9,9 @@ WITH feed AS MATERIALIZED (
     SELECT feed.workspace_id,
            feed.history,
            feed.complete_after,
-           %(after)s::bigint AS after,
+           %(after)s AS after,
            CASE
-               WHEN %(after)s::bigint IS NULL THEN pg_postmaster_start_time()
+               WHEN %(after)s IS NULL THEN pg_postmaster_start_time()
                ELSE proof.server_started
            END AS server_started
       FROM feeds AS feed
@@ -19,14 +19,14 @@ WITH feed AS MATERIALIZED (
       LEFT JOIN event_cursors AS proof
              ON proof.workspace_id = feed.workspace_id
             AND proof.position = %(after)s
-            AND cursor_proof(feed.history, proof.id, proof.xmin) = %(after_id)s::uuid
+            AND cursor_proof(feed.history, proof.id, proof.xmin) = %(after_id)s
             AND coalesce(proof.server_started = pg_postmaster_start_time(), true)
      WHERE feed.workspace_id = %(workspace_id)s
        AND member.user_id = %(user_id)s
        AND feed.read_at IS NOT NULL
        AND (
-               %(after)s::bigint IS NULL
-               OR %(after)s::bigint >= feed.complete_after
+               %(after)s IS NULL
+               OR %(after)s >= feed.complete_after
                AND proof.id IS NOT NULL
            )
 ), page AS (

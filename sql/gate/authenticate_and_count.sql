@@ -34,5 +34,5 @@ SELECT token_id, user_id, caller.workspace_id, token_workspace_id, scope, record
   FROM caller
  CROSS JOIN LATERAL count_request(
        coalesce(caller.workspace_id, '00000000-0000-0000-0000-000000000000'),
-       coalesce(user_id::text, %(address)s::text), per_minute, per_day
+       coalesce(user_id::text, %(address)s), per_minute, per_day
        ) AS hit;

@@ -7,7 +7,7 @@
 INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (
            coalesce(
-               %(token_workspace_id)s::uuid,
+               %(token_workspace_id)s,
                %(workspace_id)s::uuid,
                '00000000-0000-0000-0000-000000000000'
            ),

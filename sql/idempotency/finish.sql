@@ -4,7 +4,7 @@ UPDATE idempotency_keys
        headers = %(headers)s,
        body = %(body)s
  WHERE workspace_id = coalesce(
-           %(token_workspace_id)s::uuid,
+           %(token_workspace_id)s,
            %(workspace_id)s::uuid,
            '00000000-0000-0000-0000-000000000000'
        )

@@ -10,7 +10,7 @@ WITH query AS MATERIALIZED (
       -- PostgreSQL fails if 33 minus signs precede a word. This removes any three or more of them.
       FROM websearch_to_tsquery(
                'english',
-               regexp_replace(%(q)s::text, '-([\s!&|()"]*-){2,}', ' ', 'g')
+               regexp_replace(%(q)s, '-([\s!&|()"]*-){2,}', ' ', 'g')
            ) AS words
      WHERE numnode(words) > 0
 ), matches AS MATERIALIZED (
@@ -20,13 +20,13 @@ WITH query AS MATERIALIZED (
      WHERE entry.workspace_id = %(workspace_id)s
      LIMIT CASE
                WHEN %(after)s::bigint IS NULL THEN 5001
-               WHEN %(after)s::bigint = 0 THEN 0
+               WHEN %(after)s = 0 THEN 0
            END
 ), ranked AS (
     SELECT greatest(1, (ts_rank(matches.words, query.words) * 1000000)::bigint) AS rank, matches.id
       FROM query
      CROSS JOIN matches
-     WHERE %(after)s::bigint > 0 OR (SELECT count(*) FROM matches) <= 5000
+     WHERE %(after)s > 0 OR (SELECT count(*) FROM matches) <= 5000
 ), newest AS (
     SELECT 0 AS rank, entry.id
       FROM query
@@ -36,16 +36,16 @@ WITH query AS MATERIALIZED (
        -- IS TRUE keeps PostgreSQL from using the index of words. With so many matches, it finds the
        -- next ones sooner by scanning the primary key.
        AND (entry.words @@ query.words_here) IS TRUE
-       AND (%(after)s::bigint = 0
-            OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM matches) > 5000))
+       AND (%(after)s = 0
+            OR (%(after)s IS NULL AND (SELECT count(*) FROM matches) > 5000))
      ORDER BY entry.id DESC
      LIMIT %(limit)s + 1
 ), best AS (
     SELECT rank, id
       FROM ranked
      WHERE (rank, id) < (
-               coalesce(%(after)s::bigint, 9223372036854775807),
-               coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+               coalesce(%(after)s, 9223372036854775807),
+               coalesce(%(after_id)s, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
            )
      UNION ALL
     SELECT rank, id

@@ -8,18 +8,18 @@ WITH first AS MATERIALIZED (
                version, updated_by, updated_by_version, metadata
            )
     VALUES (
-               %(workspace_id)s::uuid,
-               coalesce(%(id)s::uuid, new_id()),
-               %(title)s::text,
+               %(workspace_id)s,
+               coalesce(%(id)s, new_id()),
+               %(title)s,
                %(start_time)s::timestamptz,
                %(end_time)s::timestamptz,
-               %(platform)s::text,
-               %(attendees)s::text[],
-               %(agenda)s::text,
-               %(notes)s::text,
-               %(user_id)s::uuid,
+               %(platform)s,
+               %(attendees)s,
+               %(agenda)s,
+               %(notes)s,
+               %(user_id)s,
                (SELECT version FROM first),
-               %(user_id)s::uuid,
+               %(user_id)s,
                (SELECT version FROM first),
                %(metadata)s::jsonb
            )

@@ -15,7 +15,7 @@ WITH place AS MATERIALIZED (
            meeting.version,
            meeting.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN NOT meeting.version <@ %(versions)s::int4multirange
+               WHEN NOT meeting.version <@ %(versions)s
                THEN meeting_details(meeting)
            END AS body
       FROM meetings AS meeting

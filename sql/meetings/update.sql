@@ -16,7 +16,7 @@ WITH place AS MATERIALIZED (
            meeting.version <@ %(versions)s::int4multirange AS matched,
            -- A precondition that fails comes before metadata that is too long.
            CASE
-               WHEN meeting.version <@ %(versions)s::int4multirange
+               WHEN meeting.version <@ %(versions)s
                THEN jsonb_populate_record(meeting, with_metadata(%(changes)s, meeting.metadata))
            END AS after
       FROM meetings AS meeting

@@ -18,7 +18,7 @@ WITH person AS MATERIALIZED (
     -- for the owners.
     SELECT member.user_id
       FROM members AS member
-     WHERE member.workspace_id = %(workspace_id)s::uuid
+     WHERE member.workspace_id = %(workspace_id)s
        AND member.user_id = ANY (%(assignee_ids)s::uuid[])
        AND (SELECT count(*) FROM person) >= 0
      ORDER BY member.user_id

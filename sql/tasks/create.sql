@@ -8,23 +8,23 @@ WITH first AS MATERIALIZED (
                version, updated_by, updated_by_version, completed_by, metadata
            )
     VALUES (
-               %(workspace_id)s::uuid,
-               coalesce(%(id)s::uuid, new_id()),
+               %(workspace_id)s,
+               coalesce(%(id)s, new_id()),
                %(title)s::text,
                %(description)s::text,
                %(status)s::text,
                %(priority)s::text,
                %(due_date)s::timestamptz,
                %(due_day)s::date,
-               %(assignee_id)s::uuid,
+               %(assignee_id)s,
                %(project_id)s::text,
-               %(parent_id)s::uuid,
-               %(user_id)s::uuid,
-               CASE WHEN %(status)s::text = 'done' THEN now_ms() END,
+               %(parent_id)s,
+               %(user_id)s,
+               CASE WHEN %(status)s = 'done' THEN now_ms() END,
                (SELECT version FROM first),
-               %(user_id)s::uuid,
+               %(user_id)s,
                (SELECT version FROM first),
-               CASE WHEN %(status)s::text = 'done' THEN %(user_id)s::uuid END,
+               CASE WHEN %(status)s = 'done' THEN %(user_id)s::uuid END,
                %(metadata)s::jsonb
            )
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body

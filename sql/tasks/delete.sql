@@ -11,7 +11,7 @@ WITH locked AS MATERIALIZED (
            text_bytes(task) AS bytes,
            task.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN task.id = %(id)s AND NOT task.version <@ %(versions)s::int4multirange
+               WHEN task.id = %(id)s AND NOT task.version <@ %(versions)s
                THEN task_json(task)
            END AS body
       FROM tasks AS task

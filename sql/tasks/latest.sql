@@ -35,7 +35,7 @@ WITH completed AS MATERIALIZED (
            )
        AND matches(
                task,
-               %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
+               %(filters)s - '{status,completed_after,completed_before}'::text[],
                %(user_id)s,
                %(workspace_id)s
            )
@@ -62,7 +62,7 @@ WITH completed AS MATERIALIZED (
                   END
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
+                      %(filters)s - '{status,completed_after,completed_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )

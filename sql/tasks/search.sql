@@ -7,10 +7,10 @@
 -- the orders by due date and by completion, only the newest 10 000 tasks are searched.
 WITH searched AS MATERIALIZED (
     SELECT task.id,
-           CASE %(sort)s::text
+           CASE %(sort)s
                WHEN 'dueDate' THEN coalesce(task.due_date, '9999-01-01T00:00:00Z')
            END AS due,
-           CASE %(sort)s::text
+           CASE %(sort)s
                WHEN 'completedAt' THEN coalesce(task.completed_at, '1899-01-01T00:00:00Z')
            END AS completed,
            lower(task.title) LIKE ALL (
@@ -19,7 +19,7 @@ WITH searched AS MATERIALIZED (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s
        AND (%(after_id)s::uuid IS NULL
-            OR %(sort)s::text IS NOT NULL
+            OR %(sort)s IS NOT NULL
             OR task.id < %(after_id)s)
        AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
@@ -34,8 +34,8 @@ WITH searched AS MATERIALIZED (
       FROM searched
      WHERE found
        AND (%(after)s::bigint IS NULL
-            OR (due, id) > (from_millis(%(after)s), %(after_id)s::uuid)
-            OR (completed, id) < (from_millis(%(after)s), %(after_id)s::uuid))
+            OR (due, id) > (from_millis(%(after)s), %(after_id)s)
+            OR (completed, id) < (from_millis(%(after)s), %(after_id)s))
      ORDER BY number
      LIMIT %(limit)s + 1
 ), page AS (
@@ -59,7 +59,7 @@ SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT le
            (
                SELECT id_cursor(id)
                  FROM searched
-                WHERE %(sort)s::text IS NULL
+                WHERE %(sort)s IS NULL
                 ORDER BY id DESC
                OFFSET 9999
            )

@@ -33,7 +33,7 @@ WITH wanted AS (
                   )
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
+                      %(filters)s - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
@@ -57,7 +57,7 @@ WITH wanted AS (
                   END
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
+                      %(filters)s - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )

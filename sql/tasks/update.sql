@@ -18,7 +18,7 @@ WITH assignee AS MATERIALIZED (
     SELECT id
       FROM tasks
      WHERE workspace_id = %(workspace_id)s
-       AND id = (%(changes)s::jsonb ->> 'parent_id')::uuid
+       AND id = (%(changes)s ->> 'parent_id')::uuid
        AND id < %(id)s
        AND NOT has_all_locks()
        FOR SHARE
@@ -27,7 +27,7 @@ WITH assignee AS MATERIALIZED (
            task.version <@ %(versions)s::int4multirange AS matched,
            -- A precondition that fails comes before metadata that is too long.
            CASE
-               WHEN task.version <@ %(versions)s::int4multirange
+               WHEN task.version <@ %(versions)s
                THEN jsonb_populate_record(task, with_metadata(%(changes)s, task.metadata))
            END AS after
       FROM tasks AS task

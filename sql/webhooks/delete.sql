@@ -5,7 +5,7 @@ WITH locked AS MATERIALIZED (
            webhook.version,
            webhook.version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN NOT webhook.version <@ %(versions)s::int4multirange
+               WHEN NOT webhook.version <@ %(versions)s
                THEN row_to_json(show_webhook(webhook))
            END AS body
       FROM webhooks AS webhook

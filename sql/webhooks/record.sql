@@ -12,7 +12,7 @@ WITH locked_webhook AS MATERIALIZED (
        FOR KEY SHARE
 ), attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
-    SELECT %(in_workspace_id)s::uuid,
+    SELECT %(in_workspace_id)s,
            %(delivery_id)s,
            %(number)s,
            %(status)s,
@@ -31,9 +31,9 @@ WITH locked_webhook AS MATERIALIZED (
                WHEN %(retry_delay)s::float8 IS NULL THEN 'failed'
                ELSE 'waiting'
            END,
-           due_at = now() + coalesce(%(retry_delay)s::float8, 0) * interval '1 second',
+           due_at = now() + coalesce(%(retry_delay)s, 0) * interval '1 second',
            finished_at = CASE
-               WHEN %(success)s OR %(retry_delay)s::float8 IS NULL THEN now()
+               WHEN %(success)s OR %(retry_delay)s IS NULL THEN now()
            END
       FROM locked_webhook AS webhook
      WHERE delivery.workspace_id = webhook.workspace_id
@@ -52,7 +52,7 @@ WITH locked_webhook AS MATERIALIZED (
                WHEN NOT %(success)s THEN coalesce(webhook.failing_since, now())
            END,
            backoff_until = CASE
-               WHEN NOT %(success)s THEN now() + %(backoff)s::float8 * interval '1 second'
+               WHEN NOT %(success)s THEN now() + %(backoff)s * interval '1 second'
            END,
            (disabled_at, gap_since, disabled_reason) = (
                SELECT coalesce(webhook.disabled_at, CASE WHEN reason IS NOT NULL THEN now() END),
@@ -68,7 +68,7 @@ WITH locked_webhook AS MATERIALIZED (
                                  THEN 'the receiver answered 410 Gone'
                                  WHEN webhook.failing_since
                                       < now() - %(disable_after)s::integer * interval '1 hour'
-                                 THEN 'only failures for ' || %(disable_after)s::integer || ' hours'
+                                 THEN 'only failures for ' || %(disable_after)s || ' hours'
                              END AS reason
                       ) AS verdict
            )
@@ -85,7 +85,7 @@ SELECT webhook.disabled_reason,
            THEN catch_up(
                     webhook.workspace_id,
                     webhook.id,
-                    %(backoff)s::float8 * interval '1 second'
+                    %(backoff)s * interval '1 second'
                 )
        END AS caught_up
   FROM updated_webhook AS webhook;

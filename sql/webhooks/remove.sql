@@ -3,4 +3,4 @@ DELETE FROM webhooks AS webhook
  USING workspaces AS workspace
  WHERE workspace.id = webhook.workspace_id
    AND workspace.slug = %(slug)s
-   AND webhook.url ~ %(pattern)s::text;
+   AND webhook.url ~ %(pattern)s;

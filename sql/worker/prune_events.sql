@@ -12,9 +12,9 @@ WITH examined AS MATERIALIZED (
       FROM events
      WHERE created_at < now() - %(keep)s::integer * interval '1 hour'
        AND (created_at, id) > (
-               coalesce(nullif(substr(%(after)s::text, 38), '')::timestamptz, '-infinity'),
+               coalesce(nullif(substr(%(after)s, 38), '')::timestamptz, '-infinity'),
                coalesce(
-                   nullif(left(%(after)s::text, 36), ''),
+                   nullif(left(%(after)s, 36), ''),
                    '00000000-0000-0000-0000-000000000000'
                )::uuid
            )
@@ -40,7 +40,7 @@ WITH examined AS MATERIALIZED (
                   AND delivery.event_id = event.id
                   AND (
                           delivery.state = 'waiting' AND webhook.disabled_at IS NULL
-                          OR delivery.finished_at >= now() - %(keep)s::integer * interval '1 hour'
+                          OR delivery.finished_at >= now() - %(keep)s * interval '1 hour'
                       )
            )
        -- Another worker that prunes at the same time deletes the events that it has locked.
