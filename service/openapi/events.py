@@ -1,7 +1,7 @@
 """The part of the document about events, in webhooks and in the feed. Only webhooks get pings.
 
-``events.json`` has what all events share. Its ``x-internal`` keeps openapi-generator from making
-functions that send events, and that do not compile.
+``events.json`` has what does not depend on the type of an event. Its ``x-internal`` keeps
+openapi-generator from making functions that send events, and that do not compile.
 """
 
 import json
@@ -15,7 +15,7 @@ from service.openapi.operations import Examples
 WEBHOOKS = {name: kind.summary for name, kind in EVENT_TYPES.items()}
 WEBHOOKS["ping"] = "A user tested the webhook with POST …/ping"
 
-SHARED = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+SHARED = Path(__file__).with_suffix(".json").read_bytes()
 DATA = "The object after the event, as the API returns it; after a deletion, its last state"
 
 
@@ -48,14 +48,9 @@ def feed(schemas: Schemas, examples: Examples) -> None:
     openapi-typescript makes of it is excluded once a program has compared ``type`` with a known
     type, and the compiler then knows the type of ``data``.
     """
-    examples["responses"]["listEvents"] = {
-        "data": [example_of("meeting.updated", examples)],
-        "nextCursor": "4711.5f0d8a1cbe2a4c7e9d3b6f8a0c1e2d4f",
-        "hasMore": False,
-    }
-    # The values themselves, instead of a reference to the component EventType: FastMCP does not
-    # resolve a reference below "not".
-    known = {"enum": [*EVENT_TYPES], "description": "A type of this release"}
+    shared = json.loads(SHARED)
+    page = {"data": [example_of("meeting.updated", examples)], **shared["page"]}
+    examples["responses"]["listEvents"] = page
     described = {name: event(name, schemas) for name in EVENT_TYPES}
     mapping = {name: schema["$ref"] for name, schema in described.items()}
     schemas.refer(
@@ -65,15 +60,10 @@ def feed(schemas: Schemas, examples: Examples) -> None:
             "discriminator": {"propertyName": "type", "mapping": mapping},
         },
     )
-    schemas.refer(
-        "OtherEvent",
-        {
-            "type": "object",
-            "description": "An event of a later release: ignore it",
-            "required": ["id", "type"],
-            "not": {"properties": {"type": known}},
-        },
-    )
+    # The values themselves, instead of a reference to the component EventType: FastMCP does not
+    # resolve a reference below "not".
+    shared["otherEvent"]["not"]["properties"]["type"]["enum"] = [*EVENT_TYPES]
+    schemas.refer("OtherEvent", shared["otherEvent"])
 
 
 def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
