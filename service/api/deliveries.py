@@ -5,7 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
-from service.api.webhook_checks import require_webhook
+from service.api.webhook_checks import managed
 from service.context import db
 from service.values import Values, schemas
 from service.values.types import (
@@ -81,7 +81,7 @@ def list_deliveries(query: Values, id: str) -> Response:
     """
     page = db.row(Page, "deliveries/list", webhook_id=id, **query)
     if page.data == b"[]":
-        require_webhook(db.row_or_none(One, "webhooks/get", id=id))
+        managed(One, "webhooks/get", id=id)
     return reply_page(page)
 
 
@@ -92,8 +92,7 @@ def get_delivery(id: str, delivery: str) -> Response:
 
     Every attempt and every redelivery sends these bytes.
     """
-    found = db.row_or_none(Body, "deliveries/get", webhook_id=id, id=delivery)
-    return reply(require_webhook(found, "delivery").body)
+    return reply(managed(Body, "deliveries/get", webhook_id=id, id=delivery).body)
 
 
 @deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
@@ -104,5 +103,4 @@ def redeliver(id: str, delivery: str) -> Response:
     The delivery is due immediately, and the worker sends it. If the webhook is disabled, the worker
     sends the delivery once the webhook is enabled.
     """
-    due = db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)
-    return reply(require_webhook(due, "delivery").body)
+    return reply(managed(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery).body)

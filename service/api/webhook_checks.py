@@ -45,16 +45,17 @@ def role_or_none(id: str | None = None) -> Manager | None:
     return member
 
 
-def require_webhook(row: Row | None, resource: str = "webhook") -> Row:
-    """Return the row of a webhook or a delivery; if it is None, raise 403 or NotFound.
+def managed(kind: type[Row], name: str, /, **values: object) -> Row:
+    """Return the row of a statement about a webhook or a delivery; without one, 403 or NotFound.
 
     Each statement about a webhook also checks the role of the caller. Only if it returns no row, a
     second statement finds out why.
     """
-    if row is None:
+    try:
+        return db.row(kind, name, **values)
+    except NotFound:
         role_or_none()
-        raise NotFound(resource)
-    return row
+        raise
 
 
 @contextmanager

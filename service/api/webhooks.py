@@ -5,12 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
-from service.api.webhook_checks import (
-    fault_of_url,
-    outbound_call,
-    require_webhook,
-    role_or_none,
-)
+from service.api.webhook_checks import fault_of_url, managed, outbound_call, role_or_none
 from service.context import current_settings, current_state, db
 from service.database.statements import to_json
 from service.values import Values, schemas
@@ -189,8 +184,7 @@ def get_webhook(id: str) -> Response:
     The ``ETag`` changes only with what you can change. Attempts and waiting deliveries do not
     change it.
     """
-    webhook = require_webhook(db.row_or_none(One, "webhooks/get", id=id))
-    return reply_one(webhook, live=True)
+    return reply_one(managed(One, "webhooks/get", id=id), live=True)
 
 
 @webhooks.patch("/webhooks/<id:id>")
@@ -212,7 +206,7 @@ def update_webhook(changes: Values, id: str) -> Response:
     """
     enabled = changes.pop("enabled", None)
     with db.transaction():
-        row = db.row_or_none(
+        webhook = managed(
             MatchedWebhook,
             "webhooks/update",
             id=id,
@@ -221,7 +215,6 @@ def update_webhook(changes: Values, id: str) -> Response:
             reason=BY_MANAGER,
             versions=expected_versions(),
         )
-        webhook = require_webhook(row)
         require_match(webhook)
         if "events" in changes:
             db.run("deliveries/give_up", id=id)
@@ -238,9 +231,7 @@ def delete_webhook(id: str) -> Response:
 
     This takes effect immediately: the receiver gets no more requests.
     """
-    row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
-    webhook = require_webhook(row)
-    require_match(webhook)
+    require_match(managed(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions()))
     return reply(None, 204)
 
 
@@ -255,8 +246,8 @@ def rotate_secret(id: str) -> Response:
     # 403 and 404 take precedence over 503.
     role_or_none(id)
     key = current_settings().require_webhook_key()
-    row = db.row_or_none(RotatedWebhook, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
-    return reply_secret(b"{}", "secret", derive_secret(key, *require_webhook(row)))
+    row = managed(RotatedWebhook, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
+    return reply_secret(b"{}", "secret", derive_secret(key, *row))
 
 
 @webhooks.post("/webhooks/<id:id>/ping")
@@ -268,7 +259,7 @@ def ping_webhook(id: str) -> Response:
     The service does not record pings. If the ping succeeds, the waiting deliveries become due
     immediately, unless the webhook is disabled. If the ping fails, nothing changes.
     """
-    target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
+    target = managed(Message, "webhooks/ping", id=id)
     settings = current_settings()
     with outbound_call():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)

@@ -232,7 +232,7 @@ class Worker(base.Worker):
                             self.make_room()
                     elif found.lock.acquire(blocking=False):
                         conn = found
-                        state = self.go_on(conn)
+                        state = self.send(conn) if conn.unsent else self.read(conn)
             if conn:
                 self.give_up(conn, state)
                 conn = None
@@ -311,10 +311,6 @@ class Worker(base.Worker):
     def has_room(self) -> bool:
         """Return whether one more connection is within the maximum."""
         return len(self.connections) < self.max_connections
-
-    def go_on(self, conn: ClientConnection) -> State:
-        """Write to the connection, or read from it."""
-        return self.send(conn) if conn.unsent else self.read(conn)
 
     def read(self, conn: ClientConnection) -> State:
         """Read what has arrived."""

@@ -43,8 +43,6 @@ class Slots:
 
     def pop_overdue(self, seconds: float, seconds_if_urgent: float) -> ClientConnection | None:
         """Remove and return a connection that has waited longer than this, or return None."""
-        if not (self.urgent or self.others):
-            return None
         now = time.monotonic()
         with self.lock:
             for queue, limit in (self.others, seconds), (self.urgent, seconds_if_urgent):

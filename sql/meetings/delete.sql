@@ -1,15 +1,7 @@
 -- Delete a meeting of any workspace that the caller belongs to, and announce its last state.
 -- The statement finds the meeting as meetings/get does. It chooses the workspace before it locks
 -- the row, so that no other meeting takes the place of one that another request deletes meanwhile.
-WITH place AS MATERIALIZED (
-    SELECT meeting.workspace_id
-      FROM meeting_of_caller(
-               %(id)s,
-               %(user_id)s,
-               %(token_workspace_id)s,
-               %(workspace_id)s
-           ) AS meeting
-), target AS MATERIALIZED (
+WITH target AS MATERIALIZED (
     SELECT meeting.workspace_id,
            meeting.id,
            meeting.version,
@@ -19,9 +11,14 @@ WITH place AS MATERIALIZED (
                THEN meeting_details(meeting)
            END AS body
       FROM meetings AS meeting
-     WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
+     WHERE meeting.workspace_id = (
+               SELECT place.workspace_id
+                 FROM meeting_of_caller(
+                          %(id)s, %(user_id)s, %(token_workspace_id)s, %(workspace_id)s
+                      ) AS place
+           )
        AND meeting.id = %(id)s
-       FOR UPDATE OF meeting
+       FOR UPDATE
 ), deleted AS (
     DELETE FROM meetings AS meeting
      USING target

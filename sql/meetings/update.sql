@@ -3,15 +3,7 @@
 -- The statement finds the meeting as meetings/get does. It chooses the workspace before it locks
 -- the row, so that no other meeting takes the place of one that another request deletes meanwhile.
 -- The statement locks the row first, so that it checks the preconditions on the current version.
-WITH place AS MATERIALIZED (
-    SELECT meeting.workspace_id
-      FROM meeting_of_caller(
-               %(id)s,
-               %(user_id)s,
-               %(token_workspace_id)s,
-               %(workspace_id)s
-           ) AS meeting
-), locked AS MATERIALIZED (
+WITH locked AS MATERIALIZED (
     SELECT meeting AS before,
            meeting.version <@ %(versions)s::int4multirange AS matched,
            -- A precondition that fails comes before metadata that is too long.
@@ -20,9 +12,14 @@ WITH place AS MATERIALIZED (
                THEN jsonb_populate_record(meeting, with_metadata(%(changes)s, meeting.metadata))
            END AS after
       FROM meetings AS meeting
-     WHERE meeting.workspace_id = (SELECT workspace_id FROM place)
+     WHERE meeting.workspace_id = (
+               SELECT place.workspace_id
+                 FROM meeting_of_caller(
+                          %(id)s, %(user_id)s, %(token_workspace_id)s, %(workspace_id)s
+                      ) AS place
+           )
        AND meeting.id = %(id)s
-       FOR NO KEY UPDATE OF meeting
+       FOR NO KEY UPDATE
 ), stored AS MATERIALIZED (
     SELECT before,
            matched,

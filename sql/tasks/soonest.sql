@@ -40,8 +40,6 @@ WITH wanted AS (
             ORDER BY task.due_date, task.id
             LIMIT %(limit)s + 1
            ) AS task
-     ORDER BY task.due_date, task.id
-     LIMIT %(limit)s + 1
 ), undated AS MATERIALIZED (
     SELECT task.*
       FROM wanted
