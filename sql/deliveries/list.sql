@@ -13,7 +13,7 @@ WITH page AS (
             WHERE delivery.workspace_id = %(workspace_id)s
               AND delivery.webhook_id = %(webhook_id)s
               AND (delivery.state, delivery.id)
-                  >= (wanted.state, '00000000-0000-0000-0000-000000000000'::uuid)
+                  >= (wanted.state, '00000000-0000-0000-0000-000000000000')
               AND (delivery.state, delivery.id) < (
                       wanted.state,
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

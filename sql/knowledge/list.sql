@@ -9,7 +9,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT knowledge_json(ROW(page.*)::knowledge)
+               SELECT knowledge_json(ROW(page.*))
                  FROM page
                 ORDER BY id DESC
                 LIMIT length

@@ -13,7 +13,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT mail_json(ROW(page.*)::mail)
+               SELECT mail_json(ROW(page.*))
                  FROM page
                 ORDER BY received_at DESC, id DESC
                 LIMIT length

@@ -6,10 +6,7 @@ WITH target AS MATERIALIZED (
            meeting.id,
            meeting.version,
            meeting.version <@ %(versions)s::int4multirange AS matched,
-           CASE
-               WHEN NOT meeting.version <@ %(versions)s
-               THEN meeting_details(meeting)
-           END AS body
+           meeting_details(meeting) AS body
       FROM meetings AS meeting
      WHERE meeting.workspace_id = (
                SELECT place.workspace_id
@@ -25,12 +22,11 @@ WITH target AS MATERIALIZED (
      WHERE meeting.workspace_id = target.workspace_id
        AND meeting.id = target.id
        AND matched
- RETURNING meeting.workspace_id, meeting_details(meeting) AS body
+ RETURNING meeting.workspace_id
 )
-SELECT target.version,
+SELECT version,
        matched,
-       target.body,
-       announce(deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s)
-       AS event_id
+       CASE WHEN NOT matched THEN body END AS body,
+       announce(deleted.workspace_id, 'meeting.deleted', body, %(user_id)s) AS event_id
   FROM target
   LEFT JOIN deleted ON true;

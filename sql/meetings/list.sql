@@ -22,7 +22,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT meeting_json(ROW(page.*)::meetings)
+               SELECT meeting_json(ROW(page.*))
                  FROM page
                 ORDER BY start_time DESC, id DESC
                 LIMIT length

@@ -23,7 +23,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT meeting_json(ROW(page.*)::meetings)
+               SELECT meeting_json(ROW(page.*))
                  FROM page
                 ORDER BY start_time, id
                 LIMIT length

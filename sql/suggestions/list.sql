@@ -10,7 +10,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT suggestion_json(ROW(page.*)::suggestions)
+               SELECT suggestion_json(ROW(page.*))
                  FROM page
                 ORDER BY id DESC
                 LIMIT length

@@ -80,7 +80,7 @@ WITH completed AS MATERIALIZED (
 )
 SELECT json_list(
            ARRAY(
-               SELECT task_json(ROW(page.*)::tasks)
+               SELECT task_json(ROW(page.*))
                  FROM page
                 ORDER BY completed_at DESC NULLS LAST, id DESC
                 LIMIT length

@@ -72,7 +72,7 @@ WITH wanted AS (
      LIMIT %(limit)s + 1
 )
 SELECT json_list(
-           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY due_date, id LIMIT length)
+           ARRAY(SELECT task_json(ROW(page.*)) FROM page ORDER BY due_date, id LIMIT length)
        ) AS data,
        (
            ARRAY(

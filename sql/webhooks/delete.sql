@@ -1,13 +1,8 @@
 -- Mark a webhook as deleted, so that its workspace no longer sees it. The worker deletes its rows
 -- later (worker/prune_webhooks).
 WITH locked AS MATERIALIZED (
-    SELECT webhook.id,
-           webhook.version,
-           webhook.version <@ %(versions)s::int4multirange AS matched,
-           CASE
-               WHEN NOT webhook.version <@ %(versions)s
-               THEN row_to_json(show_webhook(webhook))
-           END AS body
+    SELECT webhook AS before,
+           webhook.version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s
        AND webhook.id = %(id)s
@@ -21,8 +16,11 @@ WITH locked AS MATERIALIZED (
            disabled_at = coalesce(webhook.disabled_at, now())
       FROM locked
      WHERE webhook.workspace_id = %(workspace_id)s
-       AND webhook.id = locked.id
+       AND webhook.id = (before).id
        AND matched
 )
-SELECT id, version, matched, body
+SELECT (before).id,
+       (before).version,
+       matched,
+       CASE WHEN NOT matched THEN row_to_json(show_webhook(before)) END AS body
   FROM locked;

@@ -9,5 +9,5 @@ WITH ended AS (
      WHERE read_at < now() - (%(keep)s + 1) * interval '1 hour'
  RETURNING workspace_id
 )
-SELECT count(*) AS deleted, NULL::text AS next
+SELECT count(*) AS deleted, NULL AS next
   FROM ended;
