@@ -1,28 +1,25 @@
 -- Create a meeting in the active workspace and announce it.
-WITH first AS MATERIALIZED (
-    SELECT first_version('meeting', %(workspace_id)s, %(id)s) AS version
-), created AS (
+WITH created AS (
     INSERT INTO meetings AS meeting (
                workspace_id, id, title, start_time, end_time, platform,
                attendees, agenda, notes, created_by,
                version, updated_by, updated_by_version, metadata
            )
-    VALUES (
-               %(workspace_id)s,
-               coalesce(%(id)s, new_id()),
-               %(title)s,
-               %(start_time)s::timestamptz,
-               %(end_time)s::timestamptz,
-               %(platform)s,
-               %(attendees)s,
-               %(agenda)s,
-               %(notes)s,
-               %(user_id)s,
-               (SELECT version FROM first),
-               %(user_id)s,
-               (SELECT version FROM first),
-               %(metadata)s::jsonb
-           )
+    SELECT %(workspace_id)s,
+           coalesce(%(id)s, new_id()),
+           %(title)s,
+           %(start_time)s::timestamptz,
+           %(end_time)s::timestamptz,
+           %(platform)s,
+           %(attendees)s,
+           %(agenda)s,
+           %(notes)s,
+           %(user_id)s,
+           first,
+           %(user_id)s,
+           first,
+           %(metadata)s::jsonb
+      FROM first_version('meeting', %(workspace_id)s, %(id)s) AS first
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_json(meeting) AS body
 )
 SELECT body,

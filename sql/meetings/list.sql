@@ -15,8 +15,7 @@ WITH page AS (
             ORDER BY meeting.start_time DESC, meeting.id DESC
             LIMIT %(limit)s + 1
            ) AS meeting
-     WHERE %(only_workspace_id)s::uuid IS NULL
-        OR member.workspace_id = %(only_workspace_id)s
+     WHERE member.workspace_id = coalesce(%(only_workspace_id)s, member.workspace_id)
      ORDER BY meeting.start_time DESC, meeting.id DESC
      LIMIT %(limit)s + 1
 )

@@ -42,9 +42,7 @@ WITH person AS MATERIALIZED (
     SELECT task.id, task.version
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s
-       AND (task.id = ANY (%(ids)s::uuid[])
-            OR task.id = ANY (%(parent_ids)s::uuid[])
-            OR task.id = ANY (%(new_ids)s::uuid[])
+       AND (task.id = ANY (%(ids)s::uuid[] || %(parent_ids)s::uuid[] || %(new_ids)s::uuid[])
             OR task.parent_id = ANY (%(deleted_ids)s::uuid[]))
        AND (SELECT count(*) FROM assignee)
          + (SELECT count(*) FROM workspace)

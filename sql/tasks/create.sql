@@ -1,32 +1,29 @@
 -- Create a task in the active workspace and announce it.
-WITH first AS MATERIALIZED (
-    SELECT first_version('task', %(workspace_id)s, %(id)s) AS version
-), created AS (
+WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
                version, updated_by, updated_by_version, completed_by, metadata
            )
-    VALUES (
-               %(workspace_id)s,
-               coalesce(%(id)s, new_id()),
-               %(title)s::text,
-               %(description)s::text,
-               %(status)s::text,
-               %(priority)s::text,
-               %(due_date)s::timestamptz,
-               %(due_day)s::date,
-               %(assignee_id)s,
-               %(project_id)s::text,
-               %(parent_id)s,
-               %(user_id)s,
-               CASE WHEN %(status)s = 'done' THEN now_ms() END,
-               (SELECT version FROM first),
-               %(user_id)s,
-               (SELECT version FROM first),
-               CASE WHEN %(status)s = 'done' THEN %(user_id)s::uuid END,
-               %(metadata)s::jsonb
-           )
+    SELECT %(workspace_id)s,
+           coalesce(%(id)s, new_id()),
+           %(title)s::text,
+           %(description)s::text,
+           %(status)s::text,
+           %(priority)s::text,
+           %(due_date)s::timestamptz,
+           %(due_day)s::date,
+           %(assignee_id)s,
+           %(project_id)s::text,
+           %(parent_id)s,
+           %(user_id)s,
+           CASE WHEN %(status)s = 'done' THEN now_ms() END,
+           first,
+           %(user_id)s,
+           first,
+           CASE WHEN %(status)s = 'done' THEN %(user_id)s::uuid END,
+           %(metadata)s::jsonb
+      FROM first_version('task', %(workspace_id)s, %(id)s) AS first
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
 SELECT body,
