@@ -190,7 +190,7 @@ EVERYTHING = (
     ("recipe", "file", "right", "wrong"),
     [
         (add_a_field, "sql/functions/meetings.sql", "\n           location = after.location,", ""),
-        (add_a_field, "sql/meetings/create.sql", "%(location)s::text", "NULL"),
+        (add_a_field, "sql/meetings/create.sql", "%(location)s", "NULL"),
         (add_a_filter, "sql/functions/meetings.sql", CONDITION, ""),
         (
             add_a_filter,

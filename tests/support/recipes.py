@@ -58,7 +58,7 @@ def add_a_field(folder):
     )
     statement = folder / "sql/meetings/create.sql"
     change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")
-    change(statement, "%(notes)s::text,", "%(notes)s::text,\n               %(location)s::text,")
+    change(statement, "%(notes)s,", "%(notes)s,\n           %(location)s,")
     functions = folder / "sql/functions/meetings.sql"
     stored = "notes = after.notes,"
     change(functions, stored, f"{stored}\n           location = after.location,")
