@@ -23,7 +23,13 @@ LIMITS = *RATE_LIMIT, "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
 
-PATH_ID = "The id of the object. An id that is unknown, malformed or not yours returns 404"
+PATH_ID: JSON = {
+    "in": "path",
+    "required": True,
+    "description": "The id of the object. An id that is unknown, malformed or not yours returns"
+    " 404",
+    "schema": {"type": "string", "format": "uuid"},
+}
 
 # The schema of this document itself allows everything, because generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
@@ -137,11 +143,9 @@ class Endpoint:
     def parameters(self) -> list[object]:
         query = self.operation.query
         examples = self.examples["paths"].get(self.name, {})
-        parameter = {"in": "path", "required": True, "description": PATH_ID}
-        uuid = {"type": "string", "format": "uuid"}
         return [
             *(
-                with_example({"name": name, **parameter, "schema": uuid}, examples.get(name))
+                with_example({"name": name, **PATH_ID}, examples.get(name))
                 for name in re.findall(r"{(\w+)}", self.path)
             ),
             *map(self.schemas.parameter, query.fields.values() if query else ()),
