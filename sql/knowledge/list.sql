@@ -9,7 +9,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT knowledge_json(ROW(page.*))
+               SELECT knowledge_json(ROW(page.*)::knowledge)
                  FROM page
                 ORDER BY id DESC
                 LIMIT length

@@ -13,7 +13,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT mail_json(ROW(page.*))
+               SELECT mail_json(ROW(page.*)::mail)
                  FROM page
                 ORDER BY received_at DESC, id DESC
                 LIMIT length

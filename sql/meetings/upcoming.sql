@@ -22,7 +22,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT meeting_json(ROW(page.*))
+               SELECT meeting_json(ROW(page.*)::meetings)
                  FROM page
                 ORDER BY start_time, id
                 LIMIT length

@@ -10,7 +10,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT suggestion_json(ROW(page.*))
+               SELECT suggestion_json(ROW(page.*)::suggestions)
                  FROM page
                 ORDER BY id DESC
                 LIMIT length

@@ -17,7 +17,7 @@ SELECT CASE
            WHEN (SELECT coalesce(sum(text_bytes(ROW(concerned.*)::tasks)), 0) FROM concerned)
                 <= 4194304
            THEN (
-                    SELECT coalesce(sum(octet_length(task_json(ROW(concerned.*))::text)), 0)
+                    SELECT coalesce(sum(octet_length(task_json(ROW(concerned.*)::tasks)::text)), 0)
                            <= 4194304
                       FROM concerned
                 )

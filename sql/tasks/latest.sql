@@ -35,7 +35,7 @@ WITH completed AS MATERIALIZED (
            )
        AND matches(
                task,
-               %(filters)s - '{status,completed_after,completed_before}'::text[],
+               %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
                %(user_id)s,
                %(workspace_id)s
            )
@@ -62,7 +62,7 @@ WITH completed AS MATERIALIZED (
                   END
               AND matches(
                       task,
-                      %(filters)s - '{status,completed_after,completed_before}'::text[],
+                      %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
@@ -80,7 +80,7 @@ WITH completed AS MATERIALIZED (
 )
 SELECT json_list(
            ARRAY(
-               SELECT task_json(ROW(page.*))
+               SELECT task_json(ROW(page.*)::tasks)
                  FROM page
                 ORDER BY completed_at DESC NULLS LAST, id DESC
                 LIMIT length

@@ -10,7 +10,7 @@ WITH page AS (
      LIMIT %(limit)s + 1
 )
 SELECT json_list(
-           ARRAY(SELECT task_json(ROW(page.*)) FROM page ORDER BY id DESC LIMIT length)
+           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)
        ) AS data,
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(

@@ -33,7 +33,7 @@ WITH wanted AS (
                   )
               AND matches(
                       task,
-                      %(filters)s - '{status,due_after,due_before}'::text[],
+                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
@@ -55,7 +55,7 @@ WITH wanted AS (
                   END
               AND matches(
                       task,
-                      %(filters)s - '{status,due_after,due_before}'::text[],
+                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
@@ -72,7 +72,7 @@ WITH wanted AS (
      LIMIT %(limit)s + 1
 )
 SELECT json_list(
-           ARRAY(SELECT task_json(ROW(page.*)) FROM page ORDER BY due_date, id LIMIT length)
+           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY due_date, id LIMIT length)
        ) AS data,
        (
            ARRAY(

@@ -170,12 +170,12 @@ def statements(monkeypatch, webhooks_app):
     def note(method):
         def noted(connection, *arguments, **values):
             if get_ident() == here:
-                ran.append(arguments[-1])
+                ran.extend(name for name in arguments if isinstance(name, str))
             return method(connection, *arguments, **values)
 
         return noted
 
-    for name in ("rows", "run"):
+    for name in ("_rows", "run"):
         monkeypatch.setattr(connections, name, note(getattr(connections, name)))
     return ran
 
