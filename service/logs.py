@@ -98,7 +98,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 def timestamp(at: float) -> str:
     """Write a Unix time in the form of RFC 3339, with milliseconds."""
-    return f"{date_and_time(int(at))}.{int(at % 1 * 1000):03}Z"
+    second, microseconds = divmod(round(at * 1_000_000), 1_000_000)
+    return f"{date_and_time(second)}.{microseconds // 1000:03}Z"
 
 
 @lru_cache(maxsize=1)
