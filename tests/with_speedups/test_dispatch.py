@@ -1,5 +1,7 @@
 """Flask's dispatch, without what the service never uses."""
 
+from inspect import iscoroutinefunction, unwrap
+
 from flask.globals import app_ctx
 from support.http import Client
 from support.rows import TOKENS
@@ -17,6 +19,11 @@ def test_no_blueprint_has_hooks_because_the_faster_dispatch_would_not_run_them(b
     ):
         assert hooks.keys() <= {None}
     assert not app.teardown_appcontext_funcs
+
+
+def test_no_view_is_a_coroutine_because_the_faster_dispatch_would_not_await_it(build):
+    views = build().view_functions.values()
+    assert [view.__name__ for view in views if iscoroutinefunction(unwrap(view))] == []
 
 
 def test_the_service_responds_the_same_when_flask_passes_the_context_to_its_methods(
