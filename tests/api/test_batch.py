@@ -502,7 +502,8 @@ def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for
     alice, bob, unlimited, connection, deadlocks, refused
 ):
     for _ in range(5):
-        ids = [str(uuid4()) for _ in range(50)]
+        # One of the four waits for the other three, at most four seconds even on a busy machine.
+        ids = [str(uuid4()) for _ in range(20)]
         last = [{"title": "bad", "parentId": UNKNOWN}] if refused else []
         with ThreadPoolExecutor(4) as threads:
             responses = [
@@ -518,7 +519,7 @@ def test_two_batches_that_create_the_same_ids_in_opposite_orders_do_not_wait_for
         assert statuses == ([400] * 4 if refused else [200, 409, 409, 409])
         for response in responses:
             if response.result().status_code == 409:
-                assert len(faults(response.result(), 409)) == 50
+                assert len(faults(response.result(), 409)) == 20
     assert deadlocks() == 0
 
 
