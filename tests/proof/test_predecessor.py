@@ -511,13 +511,10 @@ def clients(host, empty, document, predecessor):
     return Clients(host.port, empty, document, predecessor)
 
 
-# Lock the last task and the last meeting of a workspace that no other client changes. While a
-# transaction keeps these locks and its snapshot, a migration waits that locks the table, builds an
-# index or changes these rows.
-HOLD = """
-    SELECT FROM {table} AS item JOIN workspaces ON workspaces.id = workspace_id
-     WHERE slug = 'initech' ORDER BY item.id DESC LIMIT 1 FOR UPDATE OF item
-"""
+# While a transaction that has read the tables keeps its snapshot, a migration waits that locks a
+# table or builds an index. The transaction locks no row: the first reader of a feed waits for each
+# transaction that may be changing a task or a meeting.
+HOLD = "SELECT FROM tasks, meetings LIMIT 1"
 WAITING = """
     SELECT FROM pg_stat_activity
      WHERE application_name LIKE '%% migrate %%' AND %s = ANY (pg_blocking_pids(pid))
@@ -554,9 +551,7 @@ def apply(successor, clients, connection, names):
     pipe = subprocess.PIPE
     with psycopg.connect(clients.url) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        # The functions of the successor let the first reader of a feed wait for this transaction.
-        for table in () if names[0].startswith("functions/") else ("tasks", "meetings"):
-            holder.execute(HOLD.format(table=table))
+        holder.execute(HOLD)
         process = successor.start(clients.url, "service", "migrate", stdout=pipe, stderr=pipe)
         pid = [holder.info.backend_pid]
         wait_until(lambda: process.poll() is not None or connection.execute(WAITING, pid).rowcount)
