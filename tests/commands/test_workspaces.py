@@ -1,9 +1,15 @@
 """The commands workspace list and workspace delete."""
 
+import os
+import pty
 import re
+import subprocess
+import sys
 
+import pytest
 from support.commands import TIMESTAMP, lines, rows, value
 from support.http import Client
+from support.project import PROJECT, environment
 from support.rows import TOKENS, count
 
 
@@ -23,3 +29,34 @@ def test_deleting_a_workspace_deletes_everything_in_it_but_no_user(app, cli, con
     assert rows(connection, "SELECT title FROM tasks") == [{"title": "Stays"}]
     assert count(connection, "users") == 3
     assert alice.get("/workspaces").get_json() == []
+
+
+@pytest.mark.slow
+def test_the_deletion_of_a_workspace_spares_another_one_that_got_its_slug_during_the_question(
+    connection, cast, database_url
+):
+    ours, theirs = pty.openpty()
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "service", "workspace", "delete", "acme"],
+            cwd=PROJECT,
+            env=environment(DATABASE_URL=database_url),
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process,
+        os.fdopen(ours, "wb", buffering=0) as keyboard,
+    ):
+        os.close(theirs)
+        asked = b""
+        while b"[y/N]" not in asked:
+            read = process.stderr.read1()
+            assert read, asked
+            asked += read
+        connection.execute("UPDATE workspaces SET slug = 'old' WHERE slug = 'acme'")
+        connection.execute("INSERT INTO workspaces (name, slug, plan) VALUES ('N', 'acme', 'Team')")
+        keyboard.write(b"y\n")
+        deleted, _ = process.communicate()
+    assert deleted.decode().strip() == cast["acme"]
+    slugs = rows(connection, "SELECT slug FROM workspaces ORDER BY slug")
+    assert [row["slug"] for row in slugs] == ["acme", "globex"]
