@@ -31,23 +31,18 @@ DECLARE
           FROM feeds AS feed
          WHERE feed.workspace_id = announce.workspace_id
     );
-    webhook_ids uuid[];
 BEGIN
     IF is_pulled IS NULL THEN
         RETURN NULL;
     END IF;
-    webhook_ids := ARRAY(
-        SELECT webhook.id
-          FROM webhooks AS webhook
+    IF is_pulled THEN
+        PERFORM hold_position(workspace_id);
+    ELSIF NOT EXISTS (
+        SELECT FROM webhooks AS webhook
          WHERE webhook.workspace_id = announce.workspace_id
            AND webhook.disabled_at IS NULL
            AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
-           -- If another transaction is deleting the webhook, this waits, and then skips it.
-           FOR KEY SHARE
-    );
-    IF is_pulled THEN
-        PERFORM hold_position(workspace_id);
-    ELSIF webhook_ids = '{}' THEN
+    ) THEN
         RETURN NULL;
     END IF;
     IF before IS NOT NULL THEN
@@ -71,9 +66,22 @@ BEGIN
                )
            );
     INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)
-    SELECT announce.workspace_id, webhook_id, new_event_id, now()
-      FROM unnest(webhook_ids) AS webhook_id;
-    RETURN CASE WHEN webhook_ids <> '{}' THEN new_event_id END;
+    SELECT webhook.workspace_id, webhook.id, new_event_id, now()
+      FROM webhooks AS webhook
+     WHERE webhook.workspace_id = announce.workspace_id
+       AND webhook.disabled_at IS NULL
+       AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+       -- If another transaction is deleting the webhook, this waits, and then skips the webhook.
+       FOR KEY SHARE;
+    IF FOUND THEN
+        RETURN new_event_id;
+    END IF;
+    IF NOT is_pulled THEN
+        DELETE FROM events AS event
+         WHERE event.workspace_id = announce.workspace_id
+           AND event.id = new_event_id;
+    END IF;
+    RETURN NULL;
 END
 $$;
 
@@ -105,7 +113,7 @@ LANGUAGE sql STABLE
 AS $$
     SELECT row_to_json(
                ROW(
-                   'evt_' || id_cursor(id),
+                   'evt_' || replace(id::text, '-', ''),
                    type,
                    iso(now()),
                    workspace_id,

@@ -10,11 +10,18 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 from support.http import Client, error_message, invalid_field
+from support.receivers import subscribe
 from support.rows import TOKENS, insert_member
 from support.statements import until_waiting
 
 LOW, MIDDLE, HIGH = (f"0000000{number}-0000-7000-8000-000000000000" for number in (1, 2, 3))
 BATCH = "/tasks/batch"
+MEETING = {
+    "title": "x",
+    "platform": "teams",
+    "startTime": "2026-11-20T11:00:00Z",
+    "endTime": "2026-11-20T12:00:00Z",
+}
 
 
 @pytest.fixture
@@ -171,3 +178,28 @@ def test_a_subtask_waits_for_its_workspace_before_it_locks_the_parent(
     hold(workspace, "tasks", LOW)
     workspace.rollback()
     assert answer(running).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/tasks", {"title": "x"}),
+        ("PATCH", f"/tasks/{LOW}", {"title": "y"}),
+        ("DELETE", f"/tasks/{LOW}", None),
+        ("POST", BATCH, {"update": [{"id": LOW, "title": "y"}]}),
+        ("POST", "/meetings", MEETING),
+    ],
+)
+def test_an_event_waits_for_its_workspace_before_it_locks_the_webhooks(
+    client, connection, cast, others, threads, method, path, body
+):
+    """The deletion of a workspace locks the workspace, and then its webhooks."""
+    webhook_id = subscribe(connection, cast["acme"], "https://hooks.example.com/")
+    create(client, id=LOW)
+    workspace = others()
+    hold(workspace, "workspaces", cast["acme"])
+    running = threads.submit(client.send, method, path, json=body)
+    until_waiting(connection, running)
+    hold(workspace, "webhooks", webhook_id)
+    workspace.rollback()
+    assert answer(running).status_code < 300
