@@ -87,7 +87,8 @@ def test_the_error_of_an_attempt_hides_the_address_of_the_receiver(
         (delivery,) = listed(alice, webhook)
         assert delivery["attempts"][0]["error"] == error
         assert delivery["attempts"][0]["status"] is None
-    assert "10.0.0.1" in connection.execute("SELECT error FROM attempts").fetchone()["error"]
+    stored = connection.execute("SELECT error FROM attempts").fetchall()
+    assert any("10.0.0.1" in row["error"] for row in stored)
 
 
 def test_deliveries_can_be_filtered_by_state_and_come_newest_first(
