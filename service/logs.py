@@ -18,6 +18,8 @@ from typing import TextIO
 Line = dict[str, object]
 # The seconds that each part of a request took; ``ms`` is the whole request.
 Times = dict[str, float]
+# Ids that no other line has. They have no character that JSON escapes.
+Ids = dict[str, str]
 
 # An error that keeps occurring is logged again after RARE seconds, or after MAX_RARE other ones.
 RARE, MAX_RARE = 60, 1000
@@ -42,18 +44,16 @@ class JSONFormat(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)
 
-    def request(self, line: Line, times: Times, request_id: str) -> str:
-        """Write the members of the line, the times as milliseconds, and the id of the request."""
-        members = ", ".join(starmap(member, line.items()))
-        # Not cached, because each line has other times. An id has no character that JSON escapes.
-        own = "".join(
-            [
-                f'"{name}": {seconds * 1000:.2f}, '
-                for name, seconds in times.items()
-                if seconds >= SHORTEST or name == "ms"
-            ]
-        )
-        return f'{{"time": "{timestamp(time())}", {members}, {own}"requestId": "{request_id}"}}'
+    def request(self, line: Line, times: Times, ids: Ids) -> str:
+        """Write the members of the line, the times as milliseconds, and the ids."""
+        members = [f'"time": "{timestamp(time())}"', *starmap(member, line.items())]
+        members += [
+            f'"{name}": {seconds * 1000:.2f}'
+            for name, seconds in times.items()
+            if seconds >= SHORTEST or name == "ms"
+        ]
+        members += [f'"{name}": "{id}"' for name, id in ids.items()]
+        return f"{{{', '.join(members)}}}"
 
 
 class TextFormat(logging.Formatter):
@@ -66,7 +66,7 @@ class TextFormat(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
         self.colour = colour
 
-    def request(self, line: Line, times: Times, _request_id: str) -> str:
+    def request(self, line: Line, times: Times, _ids: Ids) -> str:
         """Write time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
@@ -88,9 +88,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.setFormatter(lines)
         self.lines = lines
 
-    def write(self, line: Line, times: Times, request_id: str) -> None:
+    def write(self, line: Line, times: Times, ids: Ids) -> None:
         try:
-            self.stream.write(self.lines.request(line, times, request_id) + "\n")
+            self.stream.write(self.lines.request(line, times, ids) + "\n")
         except (OSError, ValueError):
             # The request continues without a line in the log.
             return

@@ -236,9 +236,9 @@ def uncounted_headers(status: int) -> list[tuple[str, str]]:
 def gate_headers(status: int) -> list[tuple[str, str]]:
     state = current_state()
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
-    if is_public(current_request().url_rule):
-        return [request_id, NOSNIFF]
     if usage is None:
+        if is_public(current_request().url_rule):
+            return [request_id, NOSNIFF]
         return [request_id, *uncounted_headers(status)]
     windows = usage.windows
     shown = window_to_show(windows)
