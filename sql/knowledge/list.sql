@@ -9,7 +9,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT knowledge_json(ROW(page.*)::knowledge)
+               SELECT knowledge_json(page::knowledge)
                  FROM page
                 ORDER BY id DESC
                 LIMIT length
@@ -17,6 +17,6 @@ SELECT json_list(
        ) AS data,
        keyed_cursor(0, (ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::knowledge) FROM page ORDER BY id DESC),
+           ARRAY(SELECT text_bytes(page::knowledge) FROM page ORDER BY id DESC),
            %(limit)s
        ) AS length;

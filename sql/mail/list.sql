@@ -13,7 +13,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT mail_json(ROW(page.*)::mail)
+               SELECT mail_json(page::mail)
                  FROM page
                 ORDER BY received_at DESC, id DESC
                 LIMIT length
@@ -27,6 +27,6 @@ SELECT json_list(
            )
        )[length] AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::mail) FROM page ORDER BY received_at DESC, id DESC),
+           ARRAY(SELECT text_bytes(page::mail) FROM page ORDER BY received_at DESC, id DESC),
            %(limit)s
        ) AS length;

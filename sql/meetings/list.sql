@@ -21,7 +21,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT meeting_json(ROW(page.*)::meetings)
+               SELECT meeting_json(page::meetings)
                  FROM page
                 ORDER BY start_time DESC, id DESC
                 LIMIT length
@@ -36,7 +36,7 @@ SELECT json_list(
        )[length] AS next_cursor
   FROM page_length(
            ARRAY(
-               SELECT text_bytes(ROW(page.*)::meetings)
+               SELECT text_bytes(page::meetings)
                  FROM page
                 ORDER BY start_time DESC, id DESC
            ),

@@ -22,7 +22,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT meeting_json(ROW(page.*)::meetings)
+               SELECT meeting_json(page::meetings)
                  FROM page
                 ORDER BY start_time, id
                 LIMIT length
@@ -32,6 +32,6 @@ SELECT json_list(
            ARRAY(SELECT keyed_cursor(to_millis(start_time), id) FROM page ORDER BY start_time, id)
        )[length] AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::meetings) FROM page ORDER BY start_time, id),
+           ARRAY(SELECT text_bytes(page::meetings) FROM page ORDER BY start_time, id),
            %(limit)s
        ) AS length;

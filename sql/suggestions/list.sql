@@ -10,7 +10,7 @@ WITH page AS (
 )
 SELECT json_list(
            ARRAY(
-               SELECT suggestion_json(ROW(page.*)::suggestions)
+               SELECT suggestion_json(page::suggestions)
                  FROM page
                 ORDER BY id DESC
                 LIMIT length
@@ -18,6 +18,6 @@ SELECT json_list(
        ) AS data,
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::suggestions) FROM page ORDER BY id DESC),
+           ARRAY(SELECT text_bytes(page::suggestions) FROM page ORDER BY id DESC),
            %(limit)s
        ) AS length;

@@ -14,10 +14,10 @@ WITH concerned AS MATERIALIZED (
        FOR UPDATE NOWAIT
 )
 SELECT CASE
-           WHEN (SELECT coalesce(sum(text_bytes(ROW(concerned.*)::tasks)), 0) FROM concerned)
+           WHEN (SELECT coalesce(sum(text_bytes(concerned::tasks)), 0) FROM concerned)
                 <= 4194304
            THEN (
-                    SELECT coalesce(sum(octet_length(task_json(ROW(concerned.*)::tasks)::text)), 0)
+                    SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
                            <= 4194304
                       FROM concerned
                 )

@@ -59,7 +59,7 @@ SELECT family.version,
            SELECT announce(
                       %(workspace_id)s,
                       'task.deleted',
-                      task_json(ROW(deleted.*)::tasks),
+                      task_json(deleted::tasks),
                       %(user_id)s
                   )
              FROM deleted

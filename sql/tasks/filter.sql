@@ -14,10 +14,10 @@ WITH page AS (
      LIMIT %(limit)s + 1
 )
 SELECT json_list(
-           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY id DESC LIMIT length)
+           ARRAY(SELECT task_json(page::tasks) FROM page ORDER BY id DESC LIMIT length)
        ) AS data,
        id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY id DESC),
+           ARRAY(SELECT text_bytes(page::tasks) FROM page ORDER BY id DESC),
            %(limit)s
        ) AS length;

@@ -80,7 +80,7 @@ WITH completed AS MATERIALIZED (
 )
 SELECT json_list(
            ARRAY(
-               SELECT task_json(ROW(page.*)::tasks)
+               SELECT task_json(page::tasks)
                  FROM page
                 ORDER BY completed_at DESC NULLS LAST, id DESC
                 LIMIT length
@@ -95,7 +95,7 @@ SELECT json_list(
        )[length] AS next_cursor
   FROM page_length(
            ARRAY(
-               SELECT text_bytes(ROW(page.*)::tasks)
+               SELECT text_bytes(page::tasks)
                  FROM page
                 ORDER BY completed_at DESC NULLS LAST, id DESC
            ),

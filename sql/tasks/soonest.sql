@@ -72,7 +72,7 @@ WITH wanted AS (
      LIMIT %(limit)s + 1
 )
 SELECT json_list(
-           ARRAY(SELECT task_json(ROW(page.*)::tasks) FROM page ORDER BY due_date, id LIMIT length)
+           ARRAY(SELECT task_json(page::tasks) FROM page ORDER BY due_date, id LIMIT length)
        ) AS data,
        (
            ARRAY(
@@ -82,6 +82,6 @@ SELECT json_list(
            )
        )[length] AS next_cursor
   FROM page_length(
-           ARRAY(SELECT text_bytes(ROW(page.*)::tasks) FROM page ORDER BY due_date, id),
+           ARRAY(SELECT text_bytes(page::tasks) FROM page ORDER BY due_date, id),
            %(limit)s
        ) AS length;
