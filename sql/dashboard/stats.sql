@@ -12,82 +12,76 @@ SELECT row_to_json(stats) AS body
  CROSS JOIN LATERAL (
        SELECT (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'todo'
+                   WHERE workspace_id = workspace.id AND status = 'todo'
               ) AS todo,
               (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'in_progress'
+                   WHERE workspace_id = workspace.id AND status = 'in_progress'
               ) AS in_progress,
               (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'done'
+                   WHERE workspace_id = workspace.id AND status = 'done'
               ) AS done,
               (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'urgent'
+                   WHERE workspace_id = workspace.id AND priority = 'urgent'
               ) AS urgent,
               (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'high'
+                   WHERE workspace_id = workspace.id AND priority = 'high'
               ) AS high,
               (
                   SELECT count(*) FROM tasks
-                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'low'
-              ) AS low
+                   WHERE workspace_id = workspace.id AND priority = 'low'
+              ) AS low,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE workspace_id = workspace.id
+                     AND status IN ('todo', 'in_progress')
+                     AND due_date < now()
+              ) AS overdue,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE workspace_id = workspace.id
+                     AND status IN ('todo', 'in_progress')
+                     AND due_date >= beginning_of_day(today.date, workspace.timezone)
+                     AND due_date < beginning_of_day(today.date + 1, workspace.timezone)
+              ) AS due_today
        -- OFFSET 0 keeps PostgreSQL from inlining the subquery and counting again wherever a count
        -- is used.
        OFFSET 0
        ) AS task
  CROSS JOIN LATERAL (
-       SELECT count(*) AS overdue
-         FROM tasks
-        WHERE tasks.workspace_id = workspace.id
-          AND tasks.status IN ('todo', 'in_progress')
-          AND tasks.due_date < now()
-       ) AS late
- CROSS JOIN LATERAL (
-       SELECT count(*) AS due_today
-         FROM tasks
-        WHERE tasks.workspace_id = workspace.id
-          AND tasks.status IN ('todo', 'in_progress')
-          AND tasks.due_date >= beginning_of_day(today.date, workspace.timezone)
-          AND tasks.due_date < beginning_of_day(today.date + 1, workspace.timezone)
-       ) AS daily
- CROSS JOIN LATERAL (
        SELECT count(*) AS total,
               count(*) FILTER (WHERE start_time > now()) AS upcoming,
               count(*) FILTER (WHERE status = 'completed') AS completed
          FROM meetings
-        WHERE meetings.workspace_id = workspace.id
+        WHERE workspace_id = workspace.id
        ) AS meetings
  CROSS JOIN LATERAL (
-       SELECT task.urgent,
-              task.high,
-              task.todo + task.in_progress + task.done - task.urgent - task.high - task.low
-                  AS medium,
-              task.low
+       SELECT urgent, high, todo + in_progress + done - urgent - high - low AS medium, low
        ) AS priorities
  CROSS JOIN LATERAL (
-       SELECT task.todo + task.in_progress + task.done AS total,
-              task.todo,
-              task.in_progress AS "inProgress",
-              task.done,
-              late.overdue,
-              daily.due_today AS "dueToday",
+       SELECT todo + in_progress + done AS total,
+              todo,
+              in_progress AS "inProgress",
+              done,
+              overdue,
+              due_today AS "dueToday",
               priorities AS "byPriority"
        ) AS tasks
  CROSS JOIN LATERAL (
        SELECT count(*) AS unread
          FROM mail
-        WHERE mail.workspace_id = workspace.id
-          AND mail.user_id = member.user_id
-          AND NOT mail.read
+        WHERE workspace_id = workspace.id
+          AND user_id = member.user_id
+          AND NOT read
        ) AS mail
  CROSS JOIN LATERAL (
        SELECT count(*) AS pending
-         FROM suggestions AS suggestion
-        WHERE suggestion.workspace_id = workspace.id
-          AND suggestion.status = 'pending'
+         FROM suggestions
+        WHERE workspace_id = workspace.id
+          AND status = 'pending'
        ) AS suggestions
  CROSS JOIN LATERAL (
        SELECT workspace.id AS "workspaceId",
