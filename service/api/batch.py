@@ -123,9 +123,6 @@ class Locked(NamedTuple):
     missing: list[str]
     # True if every other one has the expected version, if there is one.
     matched: bool
-
-
-class Size(NamedTuple):
     # False if the tasks have more JSON than one batch may change and delete.
     fits: bool
 
@@ -198,22 +195,20 @@ def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) ->
     def of(name: str, items: list[Values]) -> list[str]:
         return [item[name] for item in items if item.get(name)]
 
-    ids, deleted_ids = of("id", existing), of("id", deletes)
-    locked = db.row(
-        Locked,
-        "tasks/batch_lock",
-        ids=ids,
-        versions=[item.get("version") for item in existing],
-        deleted_ids=deleted_ids,
-        new_ids=of("id", creates),
-        parent_ids=of("parent_id", written),
-        assignee_ids=of("assignee_id", written),
-    )
     try:
-        size = db.row(Size, "tasks/batch_size", ids=ids, deleted_ids=deleted_ids)
+        locked = db.row(
+            Locked,
+            "tasks/batch_lock",
+            ids=of("id", existing),
+            versions=[item.get("version") for item in existing],
+            deleted_ids=of("id", deletes),
+            new_ids=of("id", creates),
+            parent_ids=of("parent_id", written),
+            assignee_ids=of("assignee_id", written),
+        )
     except psycopg.errors.LockNotAvailable:
         raise http_error("concurrent_change") from None
-    if not size.fits:
+    if not locked.fits:
         raise http_error("batch_too_large")
     return locked
 

@@ -65,7 +65,7 @@ AS $$
 $$;
 
 -- Return whether this transaction has taken all locks that it needs, in the order of locks: users
--- and members, the workspace, tasks by their ids. tasks/batch_lock and update_task() say so. If it
+-- and members, the workspace, tasks by their ids. lock_batch() and update_task() say so. If it
 -- waited for a task or a member that came later, other transactions could wait for it in turn. So
 -- the functions below do not wait, and such a task or member does not exist for them.
 -- A transaction of release 1.1.0 or of an operator does not say so.
@@ -73,6 +73,101 @@ CREATE OR REPLACE FUNCTION has_all_locks() RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
     SELECT coalesce(current_setting('service.has_all_locks', true) = 'on', false)
+$$;
+
+-- Take every lock that a batch needs, in the order of locks, so that none of its later statements
+-- waits for a lock that another request holds. Return the ids of the tasks to change or to delete
+-- that do not exist; whether all the others have the expected version, if one is given; and whether
+-- the tasks, with the subtasks of those to delete, have at most 4 MiB of JSON: the response, the
+-- events and the errors of the batch show them whole.
+CREATE OR REPLACE FUNCTION lock_batch(
+    workspace_id uuid,
+    ids uuid[],
+    versions integer[],
+    deleted_ids uuid[],
+    new_ids uuid[],
+    parent_ids uuid[],
+    assignee_ids uuid[],
+    OUT missing uuid[],
+    OUT matched boolean,
+    OUT fits boolean
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    -- The tasks to change or to delete, the subtasks of the latter, the parents of those to write,
+    -- and tasks that have an id of a new one and may just be being deleted. A task that is made
+    -- later does not exist for the batch.
+    locked uuid[] := ARRAY(
+        SELECT id
+          FROM tasks
+         WHERE tasks.workspace_id = lock_batch.workspace_id
+           AND (id = ANY (ids || parent_ids || new_ids) OR parent_id = ANY (deleted_ids))
+    );
+BEGIN
+    -- No user is locked after a member: the removal of a member has locked the user when it waits
+    -- for the owners.
+    assignee_ids := ARRAY(
+        SELECT person.id
+          FROM members AS member
+          JOIN users AS person ON person.id = member.user_id
+         WHERE member.workspace_id = lock_batch.workspace_id
+           AND member.user_id = ANY (assignee_ids)
+         ORDER BY person.id
+           FOR SHARE OF person
+    );
+    PERFORM FROM members
+      WHERE members.workspace_id = lock_batch.workspace_id
+        AND user_id = ANY (assignee_ids)
+      ORDER BY user_id
+        FOR KEY SHARE;
+    -- The foreign key of a new task locks this row too.
+    PERFORM FROM workspaces
+      WHERE id = lock_batch.workspace_id
+        FOR KEY SHARE;
+    -- A new task has no row yet, so an advisory lock stands for it. Two batches that create the
+    -- same ids, each in its own order, would wait for each other.
+    PERFORM pg_advisory_xact_lock(hashtext(lock_batch.workspace_id::text), hash)
+       FROM (
+            SELECT DISTINCT hashtext(id::text) AS hash FROM unnest(new_ids) AS id ORDER BY hash
+            ) AS item;
+    locked := ARRAY(
+        SELECT id
+          FROM tasks
+         WHERE tasks.workspace_id = lock_batch.workspace_id
+           AND id = ANY (locked)
+         ORDER BY id
+           FOR UPDATE
+    );
+    PERFORM set_config('service.has_all_locks', 'on', true);
+    missing := ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(locked));
+    matched := NOT EXISTS (
+        SELECT
+          FROM unnest(ids, versions) AS item (id, version)
+          JOIN tasks AS task ON task.id = item.id
+         WHERE task.workspace_id = lock_batch.workspace_id
+           AND task.version <> item.version
+    );
+    -- If a subtask was made while the batch waited for its parent, this locks it too, and fails if
+    -- it would have to wait.
+    -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without
+    -- reading them, so it does not write the JSON of tasks whose texts alone are too long.
+    WITH concerned AS MATERIALIZED (
+        SELECT *
+          FROM tasks
+         WHERE tasks.workspace_id = lock_batch.workspace_id
+           AND (id = ANY (ids) OR parent_id = ANY (deleted_ids))
+           FOR UPDATE NOWAIT
+    )
+    SELECT coalesce(sum(text_bytes(concerned::tasks)), 0) <= 4194304
+           AND (
+                   SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
+                          <= 4194304
+                     FROM concerned
+               )
+      INTO fits
+      FROM concerned;
+END
 $$;
 
 -- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets

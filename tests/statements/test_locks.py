@@ -373,7 +373,7 @@ def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
         assert [is_locked(connection, *row) for row in rows] == [
             place <= number for place in range(len(rows))
         ]
-    assert found == [{"missing": [], "matched": True}]
+    assert found == [{"missing": [], "matched": True, "fits": True}]
 
 
 def test_two_batches_lock_the_ids_of_new_tasks_in_the_same_order(
