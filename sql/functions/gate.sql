@@ -19,18 +19,18 @@ BEGIN
     -- The lock on the row makes simultaneous requests of a subject count one after another. Another
     -- transaction may insert or delete the row meanwhile, so this repeats until it has the row.
     LOOP
-        SELECT past.workspace_id,
-               past.subject,
+        SELECT usage.workspace_id,
+               usage.subject,
                -- least() keeps a window from getting longer if the clock was set back.
-               least(past.minute_started_at, now()),
-               past.minute_count,
-               least(past.day_started_at, now()),
-               past.day_count,
-               past.admitted
+               least(minute_started_at, now()),
+               minute_count,
+               least(day_started_at, now()),
+               day_count,
+               admitted
           INTO hit
-          FROM usage AS past
-         WHERE past.workspace_id = count_request.workspace_id
-           AND past.subject = count_request.subject
+          FROM usage
+         WHERE usage.workspace_id = count_request.workspace_id
+           AND usage.subject = count_request.subject
            FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
         INSERT INTO usage (
@@ -54,14 +54,14 @@ BEGIN
         hit.minute_count := hit.minute_count + 1;
         hit.day_count := hit.day_count + 1;
     END IF;
-    UPDATE usage AS present
+    UPDATE usage
        SET minute_started_at = hit.minute_started_at,
            minute_count = hit.minute_count,
            day_started_at = hit.day_started_at,
            day_count = hit.day_count,
            admitted = hit.admitted
-     WHERE present.workspace_id = count_request.workspace_id
-       AND present.subject = count_request.subject;
+     WHERE usage.workspace_id = hit.workspace_id
+       AND usage.subject = hit.subject;
     RETURN hit;
 END
 $$;

@@ -113,7 +113,7 @@ CREATE OR REPLACE FUNCTION update_meeting(after meetings, user_id uuid) RETURNS 
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    UPDATE meetings AS meeting
+    UPDATE meetings
        SET title = after.title,
            start_time = after.start_time,
            end_time = after.end_time,
@@ -127,12 +127,12 @@ BEGIN
            decisions = after.decisions,
            metadata = after.metadata,
            updated_at = now_ms(),
-           version = meeting.version + 1,
+           version = version + 1,
            updated_by = user_id,
-           updated_by_version = meeting.version + 1
-     WHERE meeting.workspace_id = after.workspace_id
-       AND meeting.id = after.id
- RETURNING meeting.*
+           updated_by_version = version + 1
+     WHERE workspace_id = after.workspace_id
+       AND id = after.id
+ RETURNING *
       INTO after;
     RETURN after;
 END
@@ -148,29 +148,27 @@ AS $$
                status, summary, action_items, decisions, created_by, created_at, updated_at,
                version, updated_by, updated_by_version, metadata
            )
-    SELECT item.workspace_id,
-           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
-           item.title,
-           item.start_time,
-           item.end_time,
-           item.platform,
-           item.attendees,
-           item.agenda,
-           item.notes,
-           item.status,
-           item.summary,
-           coalesce(item.action_items, '{}'),
-           coalesce(item.decisions, '{}'),
-           item.created_by,
-           coalesce(item.created_at, now_ms()),
-           coalesce(item.updated_at, item.created_at, now_ms()),
+    SELECT workspace_id,
+           coalesce(id, new_id(coalesce(created_at, clock_timestamp()))),
+           title,
+           start_time,
+           end_time,
+           platform,
+           attendees,
+           agenda,
+           notes,
+           status,
+           summary,
+           coalesce(action_items, '{}'),
+           coalesce(decisions, '{}'),
+           created_by,
+           coalesce(created_at, now_ms()),
+           coalesce(updated_at, created_at, now_ms()),
            first,
-           last_editor(
-               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
-           ),
+           last_editor(updated_by, created_by, version, created_at, updated_at),
            first,
-           nullif(item.metadata, '{}')
+           nullif(metadata, '{}')
       FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item
-     CROSS JOIN LATERAL first_version('meeting', item.workspace_id, item.id, item.version) AS first
-     ORDER BY item.ordinality
+     CROSS JOIN LATERAL first_version('meeting', workspace_id, id, version) AS first
+     ORDER BY ordinality
 $$;

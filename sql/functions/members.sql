@@ -7,10 +7,10 @@
 CREATE OR REPLACE FUNCTION memberships(user_id uuid, only_workspace_id uuid) RETURNS SETOF members
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT member.*
-      FROM members AS member
-     WHERE member.user_id = memberships.user_id
-       AND member.workspace_id = coalesce(memberships.only_workspace_id, member.workspace_id)
+    SELECT *
+      FROM members
+     WHERE members.user_id = memberships.user_id
+       AND workspace_id = coalesce(only_workspace_id, workspace_id)
 $$;
 
 -- Return the id of the workspace if the user's credential may use it, otherwise NULL.
@@ -19,9 +19,9 @@ CREATE OR REPLACE FUNCTION usable_workspace(
 ) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT member.workspace_id
-      FROM memberships(usable_workspace.user_id, usable_workspace.only_workspace_id) AS member
-     WHERE member.workspace_id = usable_workspace.id
+    SELECT workspace_id
+      FROM memberships(user_id, only_workspace_id)
+     WHERE workspace_id = usable_workspace.id
 $$;
 
 -- Return the role with which a credential acts in a workspace; NULL if the user is not a member.
@@ -32,9 +32,9 @@ CREATE OR REPLACE FUNCTION acting_role(
 ) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT CASE WHEN acting_role.user_id IS NULL THEN 'owner' ELSE (
+    SELECT CASE WHEN user_id IS NULL THEN 'owner' ELSE (
                SELECT member.role
-                 FROM memberships(acting_role.user_id, acting_role.only_workspace_id) AS member
+                 FROM memberships(user_id, only_workspace_id) AS member
                 WHERE member.workspace_id = acting_role.workspace_id
            ) END
 $$;
@@ -103,16 +103,13 @@ CREATE OR REPLACE FUNCTION count_members() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM
-       FROM workspaces AS workspace
-      WHERE workspace.id IN (SELECT workspace_id FROM changed)
-      ORDER BY workspace.id
+    PERFORM FROM workspaces
+      WHERE id IN (SELECT workspace_id FROM changed)
+      ORDER BY id
         FOR NO KEY UPDATE;
-    UPDATE workspaces AS workspace
-       SET member_count = (
-               SELECT count(*) FROM members AS member WHERE member.workspace_id = workspace.id
-           )
-     WHERE workspace.id IN (SELECT workspace_id FROM changed);
+    UPDATE workspaces
+       SET member_count = (SELECT count(*) FROM members WHERE workspace_id = workspaces.id)
+     WHERE id IN (SELECT workspace_id FROM changed);
     RETURN NULL;
 END
 $$;
@@ -132,23 +129,21 @@ BEGIN
      WHERE workspace.id = OLD.workspace_id
        AND person.id = OLD.user_id
         ON CONFLICT DO NOTHING;
-    UPDATE tokens AS token
+    UPDATE tokens
        SET revoked_at = now()
-     WHERE token.user_id = OLD.user_id
-       AND token.workspace_id = OLD.workspace_id
-       AND token.revoked_at IS NULL;
-    DELETE FROM usage AS counted
-     WHERE counted.workspace_id = OLD.workspace_id
-       AND counted.subject = OLD.user_id::text;
+     WHERE user_id = OLD.user_id
+       AND workspace_id = OLD.workspace_id
+       AND revoked_at IS NULL;
+    DELETE FROM usage
+     WHERE workspace_id = OLD.workspace_id
+       AND subject = OLD.user_id::text;
     DELETE FROM idempotency_keys AS stored
      USING (
            SELECT OLD.workspace_id AS workspace_id
             UNION ALL
            SELECT '00000000-0000-0000-0000-000000000000'
             UNION ALL
-           SELECT member.workspace_id
-             FROM members AS member
-            WHERE member.user_id = OLD.user_id
+           SELECT workspace_id FROM members WHERE user_id = OLD.user_id
            ) AS used
      WHERE stored.workspace_id = used.workspace_id
        AND stored.user_id = OLD.user_id
@@ -169,10 +164,10 @@ CREATE OR REPLACE FUNCTION lock_assigned_tasks() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM FROM tasks AS task
-      WHERE task.workspace_id = OLD.workspace_id
-        AND task.assignee_id = OLD.user_id
-      ORDER BY task.id
+    PERFORM FROM tasks
+      WHERE workspace_id = OLD.workspace_id
+        AND assignee_id = OLD.user_id
+      ORDER BY id
         FOR NO KEY UPDATE;
     RETURN OLD;
 END
@@ -216,22 +211,17 @@ LANGUAGE sql STABLE
 AS $$
     SELECT unnest(
                ARRAY[
-                   task.created_by,
-                   CASE WHEN task.updated_by_version = task.version THEN task.updated_by END,
-                   task.completed_by
+                   created_by,
+                   CASE WHEN updated_by_version = version THEN updated_by END,
+                   completed_by
                ]
            )
-      FROM tasks AS task
-     WHERE task.workspace_id = named_users.workspace_id
+      FROM tasks
+     WHERE tasks.workspace_id = named_users.workspace_id
      UNION
     SELECT unnest(
-               ARRAY[
-                   meeting.created_by,
-                   CASE
-                       WHEN meeting.updated_by_version = meeting.version THEN meeting.updated_by
-                   END
-               ]
+               ARRAY[created_by, CASE WHEN updated_by_version = version THEN updated_by END]
            )
-      FROM meetings AS meeting
-     WHERE meeting.workspace_id = named_users.workspace_id
+      FROM meetings
+     WHERE meetings.workspace_id = named_users.workspace_id
 $$;

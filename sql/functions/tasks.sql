@@ -182,32 +182,32 @@ BEGIN
     IF NEW.parent_id = NEW.id THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must be another task';
     END IF;
-    PERFORM FROM workspaces AS workspace
-      WHERE workspace.id = NEW.workspace_id
+    PERFORM FROM workspaces
+      WHERE id = NEW.workspace_id
         FOR KEY SHARE;
-    SELECT parent.parent_id
+    SELECT parent_id
       INTO grandparent_id
-      FROM tasks AS parent
-     WHERE parent.workspace_id = NEW.workspace_id
-       AND parent.id = NEW.parent_id
+      FROM tasks
+     WHERE workspace_id = NEW.workspace_id
+       AND id = NEW.parent_id
        FOR SHARE SKIP LOCKED;
     IF NOT FOUND AND has_all_locks() THEN
         RAISE foreign_key_violation
               USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
     ELSIF NOT FOUND THEN
-        SELECT parent.parent_id
+        SELECT parent_id
           INTO grandparent_id
-          FROM tasks AS parent
-         WHERE parent.workspace_id = NEW.workspace_id
-           AND parent.id = NEW.parent_id
+          FROM tasks
+         WHERE workspace_id = NEW.workspace_id
+           AND id = NEW.parent_id
            FOR SHARE;
     END IF;
     IF grandparent_id IS NOT NULL THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
     END IF;
-    PERFORM FROM tasks AS subtask
-      WHERE subtask.workspace_id = NEW.workspace_id
-        AND subtask.parent_id = NEW.id;
+    PERFORM FROM tasks
+      WHERE workspace_id = NEW.workspace_id
+        AND parent_id = NEW.id;
     IF FOUND THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must be null for a task with subtasks';
     END IF;
@@ -288,7 +288,7 @@ CREATE OR REPLACE FUNCTION announce_unassigned() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
+    IF EXISTS (SELECT FROM workspaces WHERE id = NEW.workspace_id) THEN
         PERFORM announce(
                     NEW.workspace_id,
                     'task.updated',
@@ -348,14 +348,14 @@ LANGUAGE plpgsql
 AS $$
 BEGIN
     IF changes ?| '{assignee_id,parent_id}' AND NOT has_all_locks() THEN
-        PERFORM FROM tasks AS parent
-          WHERE parent.workspace_id = after.workspace_id
-            AND parent.id = after.parent_id
-            AND parent.id > after.id
+        PERFORM FROM tasks
+          WHERE workspace_id = after.workspace_id
+            AND id = after.parent_id
+            AND id > after.id
             FOR SHARE;
         PERFORM set_config('service.has_all_locks', 'on', true);
     END IF;
-    UPDATE tasks AS task
+    UPDATE tasks
        SET title = after.title,
            description = after.description,
            status = after.status,
@@ -364,7 +364,7 @@ BEGIN
            -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
            -- task back as it got it, the timestamp is the same, and the task keeps its day.
            due_day = CASE
-               WHEN changes ? 'due_day' OR after.due_date = task.due_date THEN after.due_day
+               WHEN changes ? 'due_day' OR after.due_date = tasks.due_date THEN after.due_day
            END,
            assignee_id = after.assignee_id,
            project_id = after.project_id,
@@ -372,15 +372,15 @@ BEGIN
            metadata = after.metadata,
            completed_at = CASE
                WHEN after.status <> 'done' THEN NULL
-               ELSE coalesce(task.completed_at, now_ms())
+               ELSE coalesce(completed_at, now_ms())
            END,
            updated_at = now_ms(),
-           version = task.version + 1,
+           version = version + 1,
            updated_by = user_id,
-           updated_by_version = task.version + 1
-     WHERE task.workspace_id = after.workspace_id
-       AND task.id = after.id
- RETURNING task.*
+           updated_by_version = version + 1
+     WHERE workspace_id = after.workspace_id
+       AND id = after.id
+ RETURNING *
       INTO after;
     RETURN after;
 END
@@ -396,32 +396,30 @@ AS $$
                assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
                version, updated_by, updated_by_version, completed_by, metadata
            )
-    SELECT item.workspace_id,
-           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
-           item.title,
-           item.description,
-           item.status,
-           item.priority,
-           coalesce(item.due_date, end_of_day(item.due_day, item.workspace_id)),
-           item.due_day,
-           item.assignee_id,
-           item.project_id,
-           item.parent_id,
-           item.created_by,
-           coalesce(item.created_at, now_ms()),
-           coalesce(item.updated_at, item.created_at, now_ms()),
+    SELECT workspace_id,
+           coalesce(id, new_id(coalesce(created_at, clock_timestamp()))),
+           title,
+           description,
+           status,
+           priority,
+           coalesce(due_date, end_of_day(due_day, workspace_id)),
+           due_day,
+           assignee_id,
+           project_id,
+           parent_id,
+           created_by,
+           coalesce(created_at, now_ms()),
+           coalesce(updated_at, created_at, now_ms()),
            CASE
-               WHEN item.status = 'done'
-               THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
+               WHEN status = 'done'
+               THEN coalesce(completed_at, updated_at, created_at, now_ms())
            END,
            first,
-           last_editor(
-               item.updated_by, item.created_by, item.version, item.created_at, item.updated_at
-           ),
+           last_editor(updated_by, created_by, version, created_at, updated_at),
            first,
-           item.completed_by,
-           nullif(item.metadata, '{}')
+           completed_by,
+           nullif(metadata, '{}')
       FROM json_populate_recordset(NULL::tasks, rows) WITH ORDINALITY AS item
-     CROSS JOIN LATERAL first_version('task', item.workspace_id, item.id, item.version) AS first
-     ORDER BY item.ordinality
+     CROSS JOIN LATERAL first_version('task', workspace_id, id, version) AS first
+     ORDER BY ordinality
 $$;

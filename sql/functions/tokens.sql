@@ -15,17 +15,17 @@ CREATE OR REPLACE FUNCTION lock_and_count_tokens(user_id uuid, session_id uuid) 
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM FROM users AS person
-      WHERE person.id = lock_and_count_tokens.user_id
-        AND person.deactivated_at IS NULL
+    PERFORM FROM users
+      WHERE id = lock_and_count_tokens.user_id
+        AND deactivated_at IS NULL
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     PERFORM FROM tokens AS session
-      WHERE session.id = lock_and_count_tokens.session_id
+      WHERE id = session_id
         AND session.user_id = lock_and_count_tokens.user_id
-        AND session.kind = 'session'
+        AND kind = 'session'
         AND is_live(session)
         FOR SHARE;
     IF NOT FOUND THEN
@@ -35,7 +35,7 @@ BEGIN
         SELECT count(*)
           FROM tokens AS token
          WHERE token.user_id = lock_and_count_tokens.user_id
-           AND token.kind = 'api'
+           AND kind = 'api'
            AND is_live(token)
     );
 END
@@ -47,15 +47,15 @@ CREATE OR REPLACE FUNCTION revoke_tokens(user_id uuid) RETURNS SETOF uuid
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM FROM users AS person
-      WHERE person.id = revoke_tokens.user_id
+    PERFORM FROM users
+      WHERE id = revoke_tokens.user_id
         FOR NO KEY UPDATE;
     RETURN QUERY
-    UPDATE tokens AS token
+    UPDATE tokens
        SET revoked_at = now()
-     WHERE token.user_id = revoke_tokens.user_id
-       AND token.revoked_at IS NULL
- RETURNING token.id;
+     WHERE tokens.user_id = revoke_tokens.user_id
+       AND revoked_at IS NULL
+ RETURNING id;
 END
 $$;
 

@@ -93,9 +93,9 @@ BEGIN
                day + 1,
                coalesce(
                    (
-                       SELECT workspace.timezone
-                         FROM workspaces AS workspace
-                        WHERE workspace.id = end_of_day.workspace_id
+                       SELECT timezone
+                         FROM workspaces
+                        WHERE id = workspace_id
                    ),
                    'UTC'
                )

@@ -59,8 +59,8 @@ CREATE OR REPLACE FUNCTION forget_deleted_versions() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    DELETE FROM deleted_versions AS deleted
-     WHERE deleted.workspace_id = OLD.id;
+    DELETE FROM deleted_versions
+     WHERE workspace_id = OLD.id;
     RETURN NULL;
 END
 $$;
@@ -82,18 +82,18 @@ BEGIN
         RETURN version;
     END IF;
     IF type = 'meeting' THEN
-        PERFORM FROM meetings AS meeting
-          WHERE meeting.workspace_id = first_version.workspace_id
-            AND meeting.id = first_version.id
+        PERFORM FROM meetings
+          WHERE meetings.workspace_id = first_version.workspace_id
+            AND meetings.id = first_version.id
             FOR KEY SHARE;
     ELSIF has_all_locks() THEN
-        PERFORM FROM tasks AS task
-          WHERE task.workspace_id = first_version.workspace_id
-            AND task.id = first_version.id;
+        PERFORM FROM tasks
+          WHERE tasks.workspace_id = first_version.workspace_id
+            AND tasks.id = first_version.id;
     ELSE
-        PERFORM FROM tasks AS task
-          WHERE task.workspace_id = first_version.workspace_id
-            AND task.id = first_version.id
+        PERFORM FROM tasks
+          WHERE tasks.workspace_id = first_version.workspace_id
+            AND tasks.id = first_version.id
             FOR KEY SHARE;
     END IF;
     IF FOUND THEN

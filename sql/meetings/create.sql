@@ -1,6 +1,6 @@
 -- Create a meeting in the active workspace and announce it.
 WITH created AS (
-    INSERT INTO meetings AS meeting (
+    INSERT INTO meetings (
                workspace_id, id, title, start_time, end_time, platform,
                attendees, agenda, notes, created_by,
                version, updated_by, updated_by_version, metadata
@@ -20,7 +20,7 @@ WITH created AS (
            first,
            %(metadata)s::jsonb
       FROM first_version('meeting', %(workspace_id)s, %(id)s) AS first
- RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_json(meeting) AS body
+ RETURNING workspace_id, id, version, meeting_json(meetings) AS body
 )
 SELECT body,
        version,

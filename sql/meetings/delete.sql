@@ -2,19 +2,19 @@
 -- The statement finds the meeting as meetings/get does. It chooses the workspace before it locks
 -- the row, so that no other meeting takes the place of one that another request deletes meanwhile.
 WITH target AS MATERIALIZED (
-    SELECT meeting.workspace_id,
-           meeting.id,
-           meeting.version,
-           meeting.version <@ %(versions)s::int4multirange AS matched,
+    SELECT workspace_id,
+           id,
+           version,
+           version <@ %(versions)s::int4multirange AS matched,
            meeting_details(meeting) AS body
       FROM meetings AS meeting
-     WHERE meeting.workspace_id = (
-               SELECT place.workspace_id
+     WHERE workspace_id = (
+               SELECT workspace_id
                  FROM meeting_of_caller(
                           %(id)s, %(user_id)s, %(token_workspace_id)s, %(workspace_id)s
-                      ) AS place
+                      )
            )
-       AND meeting.id = %(id)s
+       AND id = %(id)s
        FOR UPDATE
 ), deleted AS (
     DELETE FROM meetings AS meeting

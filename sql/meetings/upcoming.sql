@@ -4,20 +4,20 @@ WITH page AS (
     SELECT meeting.*
       FROM memberships(%(user_id)s, %(token_workspace_id)s) AS member
      CROSS JOIN LATERAL (
-           SELECT meeting.*
+           SELECT *
              FROM meetings AS meeting
-            WHERE meeting.workspace_id = member.workspace_id
+            WHERE workspace_id = member.workspace_id
               AND matches(meeting, %(filters)s, %(workspace_id)s)
-              AND meeting.start_time > now()
-              AND (meeting.start_time, meeting.id) > (
+              AND start_time > now()
+              AND (start_time, id) > (
                       coalesce(from_millis(%(after)s), '-infinity'),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
-            ORDER BY meeting.start_time, meeting.id
+            ORDER BY start_time, id
             LIMIT %(limit)s + 1
            ) AS meeting
      WHERE member.workspace_id = coalesce(%(only_workspace_id)s, member.workspace_id)
-     ORDER BY meeting.start_time, meeting.id
+     ORDER BY start_time, id
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

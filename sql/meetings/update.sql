@@ -5,20 +5,20 @@
 -- The statement locks the row first, so that it checks the preconditions on the current version.
 WITH locked AS MATERIALIZED (
     SELECT meeting AS before,
-           meeting.version <@ %(versions)s::int4multirange AS matched,
+           version <@ %(versions)s::int4multirange AS matched,
            -- A precondition that fails comes before metadata that is too long.
            CASE
-               WHEN meeting.version <@ %(versions)s
-               THEN jsonb_populate_record(meeting, with_metadata(%(changes)s, meeting.metadata))
+               WHEN version <@ %(versions)s
+               THEN jsonb_populate_record(meeting, with_metadata(%(changes)s, metadata))
            END AS after
       FROM meetings AS meeting
-     WHERE meeting.workspace_id = (
-               SELECT place.workspace_id
+     WHERE workspace_id = (
+               SELECT workspace_id
                  FROM meeting_of_caller(
                           %(id)s, %(user_id)s, %(token_workspace_id)s, %(workspace_id)s
-                      ) AS place
+                      )
            )
-       AND meeting.id = %(id)s
+       AND id = %(id)s
        FOR NO KEY UPDATE
 ), stored AS MATERIALIZED (
     SELECT before,
@@ -37,7 +37,7 @@ SELECT body,
        matched,
        CASE
            WHEN (meeting).version <> (before).version
-            AND EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = (before).workspace_id)
+            AND EXISTS (SELECT FROM feeds WHERE workspace_id = (before).workspace_id)
            THEN announce(
                     (before).workspace_id,
                     CASE

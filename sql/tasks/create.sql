@@ -1,6 +1,6 @@
 -- Create a task in the active workspace and announce it.
 WITH created AS (
-    INSERT INTO tasks AS task (
+    INSERT INTO tasks (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at,
                version, updated_by, updated_by_version, completed_by, metadata
@@ -24,7 +24,7 @@ WITH created AS (
            CASE WHEN %(status)s = 'done' THEN %(user_id)s::uuid END,
            %(metadata)s::jsonb
       FROM first_version('task', %(workspace_id)s, %(id)s) AS first
- RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
+ RETURNING workspace_id, id, version, task_json(tasks) AS body
 )
 SELECT body,
        version,

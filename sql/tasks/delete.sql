@@ -6,18 +6,18 @@
 -- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an
 -- enabled webhook and without a reader of the feed, no events are written.
 WITH locked AS MATERIALIZED (
-    SELECT task.id,
-           task.version,
+    SELECT id,
+           version,
            text_bytes(task) AS bytes,
-           task.version <@ %(versions)s::int4multirange AS matched,
+           version <@ %(versions)s::int4multirange AS matched,
            CASE
-               WHEN task.id = %(id)s AND NOT task.version <@ %(versions)s
+               WHEN id = %(id)s AND NOT version <@ %(versions)s
                THEN task_json(task)
            END AS body
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
-       AND (task.id = %(id)s OR task.parent_id = %(id)s)
-     ORDER BY task.id
+     WHERE workspace_id = %(workspace_id)s
+       AND (id = %(id)s OR parent_id = %(id)s)
+     ORDER BY id
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
     SELECT array_agg(id) AS ids, count(*) AS number, coalesce(sum(bytes), 0) AS bytes
@@ -28,14 +28,14 @@ WITH locked AS MATERIALIZED (
            subtasks.ids || target.id AS ids,
            CASE WHEN EXISTS (
                     SELECT
-                      FROM webhooks AS webhook
-                     WHERE webhook.workspace_id = %(workspace_id)s
-                       AND webhook.disabled_at IS NULL
+                      FROM webhooks
+                     WHERE workspace_id = %(workspace_id)s
+                       AND disabled_at IS NULL
                      UNION ALL
                     SELECT
-                      FROM feeds AS feed
-                     WHERE feed.workspace_id = %(workspace_id)s
-                       AND feed.read_at IS NOT NULL
+                      FROM feeds
+                     WHERE workspace_id = %(workspace_id)s
+                       AND read_at IS NOT NULL
                 )
                 THEN subtasks.number <= 10000 AND subtasks.bytes <= 16777216
            END AS announceable

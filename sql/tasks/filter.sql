@@ -2,15 +2,15 @@
 -- PostgreSQL plans this statement for its values, and so chooses the index that suits these
 -- filters.
 WITH page AS (
-    SELECT task.*
+    SELECT *
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
-       AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     WHERE workspace_id = %(workspace_id)s
+       AND id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
      -- If the assignee is "none", assignee_id is always NULL. Naming it in ORDER BY lets the index
      -- provide the order.
-     ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
-              task.id DESC
+     ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
+              id DESC
      LIMIT %(limit)s + 1
 )
 SELECT json_list(

@@ -1,5 +1,5 @@
 -- One task of the active workspace.
-SELECT task_json(task) AS body, task.version
+SELECT task_json(task) AS body, version
   FROM tasks AS task
- WHERE task.workspace_id = %(workspace_id)s
-   AND task.id = %(id)s;
+ WHERE workspace_id = %(workspace_id)s
+   AND id = %(id)s;

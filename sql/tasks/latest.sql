@@ -5,18 +5,18 @@
 -- PostgreSQL reads at most one page of completed tasks and one of each other status, each from an
 -- index, and sorts only these pages.
 WITH completed AS MATERIALIZED (
-    SELECT task.*
+    SELECT *
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
+     WHERE workspace_id = %(workspace_id)s
        AND is_any('done', string_to_array(%(filters)s::jsonb ->> 'status', ','))
-       AND task.status = 'done'
-       AND task.completed_at >= coalesce(
+       AND status = 'done'
+       AND completed_at >= coalesce(
                time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s),
                '-infinity'
            )
        -- One condition for the bound and the cursor: with two, PostgreSQL could begin at the bound
        -- and read all tasks before the cursor.
-       AND (task.completed_at, task.id) < (
+       AND (completed_at, id) < (
                least(
                    from_millis(%(after)s),
                    time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s),
@@ -39,7 +39,7 @@ WITH completed AS MATERIALIZED (
                %(user_id)s,
                %(workspace_id)s
            )
-     ORDER BY task.completed_at DESC, task.id DESC
+     ORDER BY completed_at DESC, id DESC
      LIMIT %(limit)s + 1
 ), wanted AS (
     SELECT status
@@ -51,12 +51,12 @@ WITH completed AS MATERIALIZED (
     SELECT task.*
       FROM wanted
      CROSS JOIN LATERAL (
-           SELECT task.*
+           SELECT *
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s
-              AND task.status = wanted.status
-              AND task.completed_at IS NULL
-              AND task.id < CASE from_millis(%(after)s)
+            WHERE workspace_id = %(workspace_id)s
+              AND status = wanted.status
+              AND completed_at IS NULL
+              AND id < CASE from_millis(%(after)s)
                       WHEN '1899-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff'
                   END
@@ -66,7 +66,7 @@ WITH completed AS MATERIALIZED (
                       %(user_id)s,
                       %(workspace_id)s
                   )
-            ORDER BY task.id DESC
+            ORDER BY id DESC
             LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before,completed_by}'

@@ -6,24 +6,24 @@
 -- In the order by age, each page continues after the cursor and searches the next 10 000 tasks. In
 -- the orders by due date and by completion, only the newest 10 000 tasks are searched.
 WITH searched AS MATERIALIZED (
-    SELECT task.id,
+    SELECT id,
            CASE %(sort)s
-               WHEN 'dueDate' THEN coalesce(task.due_date, '9999-01-01T00:00:00Z')
+               WHEN 'dueDate' THEN coalesce(due_date, '9999-01-01T00:00:00Z')
            END AS due,
            CASE %(sort)s
-               WHEN 'completedAt' THEN coalesce(task.completed_at, '1899-01-01T00:00:00Z')
+               WHEN 'completedAt' THEN coalesce(completed_at, '1899-01-01T00:00:00Z')
            END AS completed,
-           lower(task.title) LIKE ALL (
+           lower(title) LIKE ALL (
                ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
            ) AS found
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
+     WHERE workspace_id = %(workspace_id)s
        AND (%(after_id)s::uuid IS NULL
             OR %(sort)s IS NOT NULL
-            OR task.id < %(after_id)s)
+            OR id < %(after_id)s)
        AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
-     ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN task.assignee_id END DESC,
-              task.id DESC
+     ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
+              id DESC
      LIMIT 10000
 ), best AS MATERIALIZED (
     SELECT id,

@@ -15,11 +15,11 @@ WITH wanted AS (
     SELECT task.*
       FROM wanted
      CROSS JOIN LATERAL (
-           SELECT task.*
+           SELECT *
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s
-              AND task.status = wanted.status
-              AND (task.due_date, task.id) > (
+            WHERE workspace_id = %(workspace_id)s
+              AND status = wanted.status
+              AND (due_date, id) > (
                       greatest(
                           from_millis(%(after)s),
                           time_bound(%(filters)s::jsonb ->> 'due_after', %(workspace_id)s),
@@ -27,7 +27,7 @@ WITH wanted AS (
                       ),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
-              AND task.due_date < coalesce(
+              AND due_date < coalesce(
                       time_bound(%(filters)s::jsonb ->> 'due_before', %(workspace_id)s),
                       'infinity'
                   )
@@ -37,19 +37,19 @@ WITH wanted AS (
                       %(user_id)s,
                       %(workspace_id)s
                   )
-            ORDER BY task.due_date, task.id
+            ORDER BY due_date, id
             LIMIT %(limit)s + 1
            ) AS task
 ), undated AS MATERIALIZED (
     SELECT task.*
       FROM wanted
      CROSS JOIN LATERAL (
-           SELECT task.*
+           SELECT *
              FROM tasks AS task
-            WHERE task.workspace_id = %(workspace_id)s
-              AND task.status = wanted.status
-              AND task.due_date IS NULL
-              AND task.id > CASE from_millis(%(after)s)
+            WHERE workspace_id = %(workspace_id)s
+              AND status = wanted.status
+              AND due_date IS NULL
+              AND id > CASE from_millis(%(after)s)
                       WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE '00000000-0000-0000-0000-000000000000'
                   END
@@ -59,7 +59,7 @@ WITH wanted AS (
                       %(user_id)s,
                       %(workspace_id)s
                   )
-            ORDER BY task.id
+            ORDER BY id
             LIMIT %(limit)s + 1
            ) AS task
      WHERE NOT %(filters)s::jsonb ?| '{due_after,due_before}'

@@ -24,15 +24,15 @@ WITH assignee AS MATERIALIZED (
        FOR SHARE
 ), locked AS MATERIALIZED (
     SELECT task AS before,
-           task.version <@ %(versions)s::int4multirange AS matched,
+           version <@ %(versions)s::int4multirange AS matched,
            -- A precondition that fails comes before metadata that is too long.
            CASE
-               WHEN task.version <@ %(versions)s
-               THEN jsonb_populate_record(task, with_metadata(%(changes)s, task.metadata))
+               WHEN version <@ %(versions)s
+               THEN jsonb_populate_record(task, with_metadata(%(changes)s, metadata))
            END AS after
       FROM tasks AS task
-     WHERE task.workspace_id = %(workspace_id)s
-       AND task.id = %(id)s
+     WHERE workspace_id = %(workspace_id)s
+       AND id = %(id)s
        AND (SELECT count(*) FROM (SELECT FROM assignee UNION ALL SELECT FROM parent) AS first) >= 0
        FOR NO KEY UPDATE
 ), stored AS MATERIALIZED (
@@ -52,7 +52,7 @@ SELECT body,
        matched,
        CASE
            WHEN (task).version <> (before).version
-            AND EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = (before).workspace_id)
+            AND EXISTS (SELECT FROM feeds WHERE workspace_id = (before).workspace_id)
            THEN announce(
                     (before).workspace_id,
                     'task.updated',
