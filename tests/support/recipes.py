@@ -63,4 +63,8 @@ def add_a_field(folder):
     stored = "notes = after.notes,"
     change(functions, stored, f"{stored}\n           location = after.location,")
     change(functions, "agenda, notes,\n", "agenda, notes,\n               location,\n")
-    change(functions, "agenda,\n           notes,\n", "agenda,\n           notes,\n           location,\n")
+    change(
+        functions,
+        "agenda,\n           notes,\n",
+        "agenda,\n           notes,\n           location,\n",
+    )
