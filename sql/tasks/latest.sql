@@ -4,72 +4,66 @@
 -- The statement relies on one fact: completed_at is set if and only if the status is done. So
 -- PostgreSQL reads at most one page of completed tasks and one of each other status, each from an
 -- index, and sorts only these pages.
-WITH completed AS MATERIALIZED (
-    SELECT *
-      FROM tasks AS task
+WITH asked AS NOT MATERIALIZED (
+    SELECT %(filters)s::jsonb AS filters,
+           from_millis(%(after)s) AS after,
+           least(
+               time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s), 'infinity'
+           ) AS before
+), completed AS MATERIALIZED (
+    SELECT task.*
+      FROM asked
+     CROSS JOIN tasks AS task
      WHERE workspace_id = %(workspace_id)s
-       AND is_any('done', string_to_array(%(filters)s::jsonb ->> 'status', ','))
+       AND is_any('done', string_to_array(filters ->> 'status', ','))
        AND status = 'done'
        AND completed_at >= coalesce(
-               time_bound(%(filters)s::jsonb ->> 'completed_after', %(workspace_id)s),
-               '-infinity'
+               time_bound(filters ->> 'completed_after', %(workspace_id)s), '-infinity'
            )
        -- One condition for the bound and the cursor: with two, PostgreSQL could begin at the bound
        -- and read all tasks before the cursor.
        AND (completed_at, id) < (
-               least(
-                   from_millis(%(after)s),
-                   time_bound(%(filters)s::jsonb ->> 'completed_before', %(workspace_id)s),
-                   'infinity'
-               ),
+               least(after, before),
                CASE
-                   WHEN from_millis(%(after)s) < coalesce(
-                            time_bound(
-                                %(filters)s::jsonb ->> 'completed_before', %(workspace_id)s
-                            ),
-                            'infinity'
-                        )
-                   THEN %(after_id)s::uuid
+                   WHEN after < before THEN %(after_id)s::uuid
                    ELSE '00000000-0000-0000-0000-000000000000'
                END
            )
        AND matches(
                task,
-               %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
+               filters - '{status,completed_after,completed_before}'::text[],
                %(user_id)s,
                %(workspace_id)s
            )
      ORDER BY completed_at DESC, id DESC
      LIMIT %(limit)s + 1
-), wanted AS (
-    SELECT status
-      FROM unnest(
-               coalesce(string_to_array(%(filters)s::jsonb ->> 'status', ','), '{todo,in_progress}')
-           ) AS status
-     WHERE status <> 'done'
 ), open AS MATERIALIZED (
     SELECT task.*
-      FROM wanted
+      FROM asked
+     CROSS JOIN unnest(
+               coalesce(string_to_array(filters ->> 'status', ','), '{todo,in_progress}')
+           ) AS wanted
      CROSS JOIN LATERAL (
            SELECT *
              FROM tasks AS task
             WHERE workspace_id = %(workspace_id)s
-              AND status = wanted.status
+              AND status = wanted
               AND completed_at IS NULL
-              AND id < CASE from_millis(%(after)s)
+              AND id < CASE after
                       WHEN '1899-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff'
                   END
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,completed_after,completed_before}'::text[],
+                      filters - '{status,completed_after,completed_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
             ORDER BY id DESC
             LIMIT %(limit)s + 1
            ) AS task
-     WHERE NOT %(filters)s::jsonb ?| '{completed_after,completed_before,completed_by}'
+     WHERE wanted <> 'done'
+       AND NOT filters ?| '{completed_after,completed_before,completed_by}'
        AND (SELECT count(*) FROM completed) <= %(limit)s
 ), page AS (
     SELECT * FROM completed

@@ -9,10 +9,8 @@ WITH searched AS MATERIALIZED (
     SELECT id,
            CASE %(sort)s
                WHEN 'dueDate' THEN coalesce(due_date, '9999-01-01T00:00:00Z')
-           END AS due,
-           CASE %(sort)s
                WHEN 'completedAt' THEN coalesce(completed_at, '1899-01-01T00:00:00Z')
-           END AS completed,
+           END AS moment,
            lower(title) LIKE ALL (
                ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
            ) AS found
@@ -27,15 +25,20 @@ WITH searched AS MATERIALIZED (
      LIMIT 10000
 ), best AS MATERIALIZED (
     SELECT id,
-           coalesce(due, completed) AS moment,
+           moment,
            row_number() OVER (
-               ORDER BY due, completed DESC, CASE WHEN due IS NULL THEN id END DESC, id
+               ORDER BY CASE %(sort)s WHEN 'dueDate' THEN moment END,
+                        moment DESC,
+                        CASE %(sort)s WHEN 'dueDate' THEN id END,
+                        id DESC
            ) AS number
       FROM searched
      WHERE found
        AND (%(after)s::bigint IS NULL
-            OR (due, id) > (from_millis(%(after)s), %(after_id)s)
-            OR (completed, id) < (from_millis(%(after)s), %(after_id)s))
+            OR CASE %(sort)s
+                   WHEN 'dueDate' THEN (moment, id) > (from_millis(%(after)s), %(after_id)s)
+                   ELSE (moment, id) < (from_millis(%(after)s), %(after_id)s)
+               END)
      ORDER BY number
      LIMIT %(limit)s + 1
 ), page AS (

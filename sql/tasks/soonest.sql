@@ -4,8 +4,8 @@
 -- without a date come last; in cursors, 9999 is their date.
 -- The bounds of due dates are not left to matches(): the cursor and the bound are one condition,
 -- because with two PostgreSQL could begin at the bound and read all tasks before the cursor.
-WITH wanted AS (
-    SELECT status
+WITH wanted AS NOT MATERIALIZED (
+    SELECT status, %(filters)s::jsonb AS filters, from_millis(%(after)s) AS after
       FROM unnest(
                coalesce(
                    string_to_array(%(filters)s::jsonb ->> 'status', ','), '{todo,in_progress,done}'
@@ -21,19 +21,16 @@ WITH wanted AS (
               AND status = wanted.status
               AND (due_date, id) > (
                       greatest(
-                          from_millis(%(after)s),
-                          time_bound(%(filters)s::jsonb ->> 'due_after', %(workspace_id)s),
-                          '-infinity'
+                          after, time_bound(filters ->> 'due_after', %(workspace_id)s), '-infinity'
                       ),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
               AND due_date < coalesce(
-                      time_bound(%(filters)s::jsonb ->> 'due_before', %(workspace_id)s),
-                      'infinity'
+                      time_bound(filters ->> 'due_before', %(workspace_id)s), 'infinity'
                   )
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
+                      filters - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
@@ -49,20 +46,20 @@ WITH wanted AS (
             WHERE workspace_id = %(workspace_id)s
               AND status = wanted.status
               AND due_date IS NULL
-              AND id > CASE from_millis(%(after)s)
+              AND id > CASE after
                       WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
                       ELSE '00000000-0000-0000-0000-000000000000'
                   END
               AND matches(
                       task,
-                      %(filters)s::jsonb - '{status,due_after,due_before}'::text[],
+                      filters - '{status,due_after,due_before}'::text[],
                       %(user_id)s,
                       %(workspace_id)s
                   )
             ORDER BY id
             LIMIT %(limit)s + 1
            ) AS task
-     WHERE NOT %(filters)s::jsonb ?| '{due_after,due_before}'
+     WHERE NOT filters ?| '{due_after,due_before}'
        AND (SELECT count(*) FROM dated) <= %(limit)s
 ), page AS (
     SELECT * FROM dated
