@@ -148,8 +148,8 @@ def conninfo(text: str) -> str:
     return text
 
 
-def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
-    """Return the text of a setting; raises InvalidSetting if its file cannot be read.
+def text_of(item: Field[Any], environment: Mapping[str, str]) -> str:
+    """Return the text of a setting, or ""; raises InvalidSetting if its file cannot be read.
 
     A secret may be in a file, because container platforms provide secrets as files. For example,
     ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``. White space at both ends
@@ -159,16 +159,16 @@ def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
     variable = item.name.upper()
     text = environment.get(variable, "")
     if item.metadata["secret"]:
-        text = text.strip() or text
-    if text:
-        return text
+        file = environment.get(f"{variable}_FILE")
+        if text or not file:
+            return text.strip() or text
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidSetting(f"{variable}_FILE={file!r}: {type(error).__name__}") from None
     if variable == "HOST" and "PORT" in environment and PLATFORMS & set(environment):
-        return "0.0.0.0"  # noqa: S104
-    file = environment.get(f"{variable}_FILE") if item.metadata["secret"] else None
-    try:
-        return Path(file).read_text(encoding="utf-8").strip() if file else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSetting(f"{variable}_FILE={file!r}: {type(error).__name__}") from None
+        return text or "0.0.0.0"  # noqa: S104
+    return text
 
 
 def setting(default: str | None, kind: Kind, meaning: str, *, secret: bool = False) -> Any:
