@@ -14,7 +14,7 @@ from marshmallow import Schema, ValidationError, missing
 
 from service.context import current_request
 from service.values import Values
-from service.values.schemas import Query, Resource
+from service.values.schemas import Query, Resource, StrictSchema
 from service.values.types import Field, Items
 from service.web.operation import View, operation_of
 from service.web.requests import parse_query, read_object
@@ -44,22 +44,15 @@ class Loader:
     A body with a read-only member counts as invalid here, so marshmallow drops or rejects it.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: StrictSchema) -> None:
+        self.load: Callable[[Values], Values] = schema.load
+        self.required = schema.required_names
         # By the JSON name of each field that a body may set: its Python name and the field.
         self.by_key = {
             field.data_key: (name, field.deserialize) for name, field in schema.load_fields.items()
         }
-        # With ``partial=True`` no field is required; with a list, those that it leaves out are.
-        optional = schema.load_fields if schema.partial is True else schema.partial or ()
-        self.required = {
-            name
-            for name, field in schema.load_fields.items()
-            if field.required and name not in optional
-        }
-        values = {name: field.load_default for name, field in schema.load_fields.items()}
-        if schema.partial:
-            values = {}
+        absent = {} if schema.partial else schema.load_fields
+        values = {name: field.load_default for name, field in absent.items()}
         # The defaults of absent fields, and the functions that make a new default for each body.
         self.defaults = {
             name: value
@@ -76,15 +69,11 @@ class Loader:
             for key, value in members.items():
                 name, deserialize = self.by_key[key]
                 values[name] = deserialize(value)
+            if self.required <= values.keys():
+                return values
         except (KeyError, ValidationError):
-            return self._load(members)
-        if self.required <= values.keys():
-            return values
-        return self._load(members)
-
-    def _load(self, members: Values) -> Values:
-        values: Values = self.schema.load(members)
-        return values
+            pass
+        return self.load(members)
 
 
 @cache
@@ -100,7 +89,7 @@ def faster(view: View) -> View:
     return operation(inner, read)
 
 
-def body(schema: Schema) -> Callable[[Schema], Values]:
+def body(schema: StrictSchema) -> Callable[[Schema], Values]:
     load = Loader(schema) if is_plain(schema) else schema.load
     for field in schema.load_fields.values():
         if isinstance(field, Items) and is_plain(field.schema):

@@ -48,7 +48,7 @@ class ActiveWorkspace(schemas.Resource):
 
 
 class RateLimitWindow(schemas.Resource):
-    limit = ReadOnlyInteger("The number of requests that the window allows", min=1)
+    limit = ReadOnlyInteger("The number of requests that the window allows")
     remaining = ReadOnlyInteger("The number of requests left in the window")
     resets_at = Timestamp("When the window ends")
 

@@ -15,7 +15,6 @@ from service.values.types import (
     METADATA,
     UPDATED_BY,
     VERSION,
-    Boolean,
     Bound,
     Cursor,
     Email,
@@ -26,6 +25,7 @@ from service.values.types import (
     StringList,
     Text,
     Timestamp,
+    TrueOrFalse,
 )
 from service.web.operation import operation
 from service.web.responses import (
@@ -100,10 +100,8 @@ class MeetingDetails(Meeting):
 
 
 class MeetingFilter(schemas.PageQuery):
-    upcoming = Boolean(
-        "True: only meetings that start in the future, soonest first",
-        query=True,
-        load_default=False,
+    upcoming = TrueOrFalse(
+        "True: only meetings that start in the future, soonest first", load_default=False
     )
     only_workspace_id = Id(
         "Only meetings of this workspace; by default meetings of all your workspaces",

@@ -85,8 +85,7 @@ class Webhook(schemas.Resource):
     created_at = Timestamp("When the webhook was created", dump_only=True)
     version = ReadOnlyInteger(
         "Increases when url or events change, and when the webhook is enabled or disabled. To avoid"
-        " overwriting a newer version, send this version in If-Match",
-        min=1,
+        " overwriting a newer version, send this version in If-Match"
     )
 
 

@@ -6,12 +6,13 @@ releases may add members.
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from marshmallow import fields, missing
 
 from service.values.schemas import RESERVED, StrictSchema
-from service.values.types import Items, List, Metadata, Nested, OneOf, SomeOf
+from service.values.types import Items, List, Nested, OneOf, SomeOf
 
 JSON = dict[str, Any]
 AnyField = fields.Field[Any]
@@ -67,23 +68,19 @@ class Schemas:
         send an object back whole; the service ignores these fields, and rejects all other names.
         """
         name = type(schema).__name__.removesuffix("Details").removeprefix("New")
-        fields = schema.load_fields
-        optional = fields if schema.partial is True else schema.partial or ()
-        required = {key for key, field in fields.items() if field.required} - {*optional}
+        describe = partial(self.of_request, partial=bool(schema.partial))
+        described = object_of(schema.load_fields, describe, schema.required_names)
         if schema.partial:
-            described = object_of(fields, self.of_request, required)
             names = [field.data_key for field in schema.fields.values()]
             names += sorted(RESERVED.difference(names))
             return self.refer(f"{name}Changes", {**described, "propertyNames": {"enum": names}})
-        described = object_of(fields, self.of_request_with_default, required)
         strict = {"additionalProperties": False, **schema.json_schema}
         return self.refer(f"{name}Input", {**described, **strict})
 
     def parameter(self, field: AnyField) -> JSON:
-        # A query cannot express null, so the document omits the default None.
-        schema = self.of_field(field, nullable=False)
-        # Remove the examples, because the reference page would send one of them.
-        schema.pop("examples", None)
+        # A query cannot express null, so the document omits the default None. It omits examples,
+        # because the reference page would send one of them.
+        schema = self.of_field(field, nullable=False, without={"examples"})
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
         return {
@@ -97,30 +94,34 @@ class Schemas:
 
     def of_response(self, field: AnyField) -> JSON:
         """Describe a field of a response, without limits: a later release may raise a limit."""
-        is_metadata = isinstance(field, Metadata)
-        schema = self.of_field(field, nullable=field.allow_none and not is_metadata)
-        return without_limits({**schema, **Metadata.shown} if is_metadata else schema)
+        schema = self.of_field(field, nullable=field.allow_none, without=LIMITS)
+        return {**schema, **getattr(field, "shown", {})}
 
-    def of_request(self, field: AnyField) -> JSON:
-        schema = self.of_field(field, nullable=field.allow_none)
-        return with_sentence(schema, getattr(field, "request_note", ""))
-
-    def of_request_with_default(self, field: AnyField) -> JSON:
-        """Describe a field in a request; the description names the field's default.
+    def of_request(self, field: AnyField, *, partial: bool = True) -> JSON:
+        """Describe a field in a request; if all is required, the description names its default.
 
         The schema has no keyword ``default``, because generators of clients would conclude from it
         that the field is always present.
         """
-        default, schema = default_of(field), self.of_request(field)
-        return schema if default is None else with_sentence(schema, f"Default: {default}")
+        schema = self.of_field(field, nullable=field.allow_none)
+        default = None if partial else default_of(field)
+        sentences = [
+            schema.get("description"),
+            getattr(field, "request_note", None),
+            None if default is None else f"Default: {default}",
+        ]
+        return {**schema, "description": ". ".join(filter(None, sentences))}
 
-    def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
+    def of_field(self, field: AnyField, *, nullable: bool, without: Collection[str] = ()) -> JSON:
         """Describe a field anywhere: its keywords, component and items, and null."""
-        schema: JSON = {**field.metadata}
+        schema: JSON = {key: value for key, value in field.metadata.items() if key not in without}
         if isinstance(field, Items):
             schema |= {"type": "array", "items": self.body(field.schema)}
         elif isinstance(field, List):
-            schema |= {"type": "array", "items": self.of_field(field.inner, nullable=False)}
+            schema |= {
+                "type": "array",
+                "items": self.of_field(field.inner, nullable=False, without=without),
+            }
         elif isinstance(field, Nested):
             schema |= self.response(field.schema)
         elif isinstance(field, OneOf) and field.schema_name:
@@ -135,12 +136,6 @@ class Schemas:
 
 LIMITS = {"minLength", "maxLength", "pattern", "minItems", "maxItems", "minimum", "maximum"}
 LIMITS |= {"maxProperties", "propertyNames"}
-
-
-def without_limits(schema: JSON) -> JSON:
-    items = schema.get("items")
-    rest = {keyword: value for keyword, value in schema.items() if keyword not in LIMITS}
-    return rest | ({"items": without_limits(items)} if isinstance(items, dict) else {})
 
 
 def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:
@@ -171,14 +166,6 @@ def default_of(field: AnyField) -> object:
     """Return the value that a new object has without this field; None if there is none."""
     default = field.load_default() if callable(field.load_default) else field.load_default
     return None if default is missing else default
-
-
-def with_sentence(schema: JSON, sentence: str) -> JSON:
-    """Add a sentence to the description of a schema, unless it is empty."""
-    if not sentence:
-        return schema
-    sentences = [str(schema.get("description", "")), sentence]
-    return {**schema, "description": ". ".join(filter(None, sentences))}
 
 
 def object_of(

@@ -47,18 +47,24 @@ class StrictSchema(Schema):
     def read_only(self) -> set[str | None]:
         return {field.data_key for field in self.fields.values() if field.dump_only}
 
+    @cached_property
+    def required_names(self) -> set[str]:
+        """The fields that a request must have: with ``partial`` none, or those not in its list."""
+        optional = self.load_fields if self.partial is True else self.partial or ()
+        required = {name for name, field in self.load_fields.items() if field.required}
+        return required.difference(optional)
+
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
         """Add a hint to the message for each unknown name: the nearest known name, or all names."""
-        if not isinstance(error.messages, dict):
-            return
+        found: Any = error.messages
         names = [str(field.data_key) for field in self.load_fields.values()]
-        for name, messages in list(error.messages.items())[:MAX_HINTS]:
+        for name, messages in list(found.items())[:MAX_HINTS]:
             if name in self.read_only:
-                error.messages[name] = [Field.default_error_messages["read_only"]]
+                found[name] = [Field.default_error_messages["read_only"]]
             elif messages == [self.error_messages["unknown"]]:
                 near = get_close_matches(str(name)[:MAX_ECHO], names, cutoff=NEAR)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
-                error.messages[name] = [f"{self.unknown_message}; {hint}"]
+                found[name] = [f"{self.unknown_message}; {hint}"]
 
 
 # Read-only members that a later release may add. Responses can contain them even now: after a
@@ -127,5 +133,4 @@ def flatten(error: ValidationError) -> list[FieldError]:
             name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
             yield from (FieldError(name, message) for message in messages)
 
-    messages = error.messages if isinstance(error.messages, dict) else {"body": error.messages}
-    return list(islice(walk("", messages), MAX_ERRORS))
+    return list(islice(walk("", error.messages), MAX_ERRORS))

@@ -567,20 +567,17 @@ class Metadata(Field):
         "name": "must be a name with 1 to 40 of the characters A-Z a-z 0-9 _ . : -",
     }
     max = 50
-    well_formed = re.compile(r"[A-Za-z0-9_.:-]{1,40}", re.ASCII)
-    # In responses no string is null.
-    shown = {"additionalProperties": {"type": "string"}}
+    well_formed = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
+    inner = Text(500, min=1, allow_none=True)
+    json_schema = {
+        "type": "object",
+        "maxProperties": max,
+        "propertyNames": {"pattern": f"^{well_formed.pattern}$"},
+        "additionalProperties": {**inner.metadata, "type": ["string", "null"]},
+    }
+    # In responses neither the object nor a string is null.
+    shown = {"type": "object", "additionalProperties": {"type": "string"}}
     request_note = "Null removes a pair, or all pairs; absent names stay. At most 16 KiB of JSON"
-
-    def __init__(self, description: str = "", **options: Any) -> None:
-        self.inner = Text(500, min=1, allow_none=True)
-        known = {
-            "type": "object",
-            "maxProperties": self.max,
-            "propertyNames": {"pattern": f"^{self.well_formed.pattern}$"},
-            "additionalProperties": {**self.inner.metadata, "type": ["string", "null"]},
-        }
-        super().__init__(description, known=known, load_default=None, **options)
 
     def _convert(self, value: object) -> dict[str, Any] | None:
         if not isinstance(value, dict):
@@ -603,29 +600,31 @@ class Metadata(Field):
 
 
 class Boolean(Field):
-    """JSON's true or false; in a query, the words true or false."""
+    """JSON's true or false."""
 
     default_error_messages = {"boolean": "must be true or false"}
     json_schema = {"type": "boolean"}
 
-    def __init__(self, description: str = "", *, query: bool = False, **options: Any) -> None:
-        super().__init__(description, **options)
-        self.query = query
+    def _convert(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error("boolean")
+        return value
+
+
+class TrueOrFalse(Boolean):
+    """In a query: the words true or false."""
 
     def _convert(self, value: object) -> bool:
-        words = {"true": True, "false": False}
-        found = words.get(str(value)) if self.query else value
-        if not isinstance(found, bool):
-            raise self.make_error("boolean")
-        return found
+        return super()._convert({"true": True, "false": False}.get(str(value)))
 
 
 class ReadOnlyInteger(Field):
-    """A 32-bit integer of at least ``min``, which only the service sets."""
+    """A 32-bit integer, which only the service sets."""
 
-    def __init__(self, description: str = "", *, min: int = 0, **options: Any) -> None:
-        known = {"type": "integer", "format": "int32", "minimum": min}
-        super().__init__(description, known=known, dump_only=True, **options)
+    json_schema = {"type": "integer", "format": "int32"}
+
+    def __init__(self, description: str = "", **options: Any) -> None:
+        super().__init__(description, dump_only=True, **options)
 
 
 class CountingNumber(Field):
@@ -691,8 +690,7 @@ class Cursor(Field):
 # Fields that several resources have.
 VERSION = ReadOnlyInteger(
     "Increases with each change. To avoid overwriting a newer version, send this version in"
-    " If-Match. In a request body, the version is ignored",
-    min=1,
+    " If-Match. In a request body, the version is ignored"
 )
 UPDATED_BY = Id(
     "The user who made the last change; null if this user is not known. Events and repeated"
@@ -702,5 +700,6 @@ UPDATED_BY = Id(
 )
 METADATA = Metadata(
     "Strings of your own, by names of your own, such as ids in other systems. Events and repeated"
-    " responses from before release 1.2.0 lack it"
+    " responses from before release 1.2.0 lack it",
+    load_default=None,
 )

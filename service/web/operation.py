@@ -26,8 +26,7 @@ Kind = Literal["object", "versioned", "live", "list", "page"]
 class DryRun(Query):
     """The query of each operation that only changes the database."""
 
-    dry_run = types.Boolean(
-        query=True,
+    dry_run = types.TrueOrFalse(
         # Not False, because generated clients send what the document calls the default.
         load_default=None,
         description="True: the service returns the response to the request, with the header"
