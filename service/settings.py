@@ -31,7 +31,7 @@ Kind = Callable[[str], Any]
 def integer(low: int, high: int) -> Kind:
     def read(text: str) -> int:
         # int() would accept other forms too: 1_0, +1, full-width digits.
-        if not re.fullmatch("[0-9]{1,12}", text, re.ASCII) or not low <= int(text) <= high:
+        if not re.fullmatch("[0-9]{1,12}", text) or not low <= int(text) <= high:
             raise ValueError(f"must be an integer from {low} to {high}")
         return int(text)
 
@@ -39,7 +39,7 @@ def integer(low: int, high: int) -> Kind:
 
 
 def seconds(text: str) -> float:
-    number = float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text, re.ASCII) else 0
+    number = float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) else 0
     if not 0 < number <= 86_400:
         raise ValueError(
             "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
@@ -99,7 +99,6 @@ def origin(text: str) -> str:
         r"([a-z][a-z0-9+.-]*)://(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])"
         r"(?::([1-9][0-9]{0,4}))?",
         text,
-        re.ASCII,
     )
     if (
         match is None
