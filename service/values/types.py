@@ -481,12 +481,12 @@ class Email(String):
 
     def _convert(self, value: object) -> str:
         email = super()._convert(value)
-        mailbox, _, domain = email.rpartition("@")
+        mailbox = email.partition("@")[0]
         # RFC 5321: the part before the @ has at most 64 octets.
         short = len(mailbox) <= 64
         if short and self.address.fullmatch(email):
             return email
-        if not mailbox or not domain or re.search(r"[\s<>@]", mailbox + domain):
+        if not re.fullmatch(r"[^\s<>@]+@[^\s<>@]+", email):
             raise self.make_error("email")
         if not email.isascii():
             raise self.make_error("ascii")
@@ -645,7 +645,7 @@ class Limit(Field):
     default_error_messages = {"limit": "must be an integer from 1 to {max}"}
     # The schema has no maximum, because the service lowers larger values to ``max``. The format
     # int32 is large enough for clients.
-    json_schema = {"type": "integer", "format": "int32", "minimum": 1}
+    json_schema = CountingNumber.json_schema
 
     def __init__(self, default: int, max: int) -> None:
         description = f"The maximum number of items on the page; values above {max} count as {max}"
