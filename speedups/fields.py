@@ -90,16 +90,11 @@ def faster(view: View) -> View:
 
 
 def body(schema: StrictSchema) -> Callable[[Schema], Values]:
-    load = Loader(schema) if is_plain(schema) else schema.load
+    load: Callable[[Values], Values] = Loader(schema) if is_plain(schema) else schema.load
     for field in schema.load_fields.values():
         if isinstance(field, Items) and is_plain(field.schema):
             field.load = Loader(field.schema)
-
-    def read(_: Schema) -> Values:
-        values: Values = load(read_object())
-        return values
-
-    return read
+    return lambda _: load(read_object())
 
 
 def cached_query(schema: Query) -> Callable[[Schema], Values]:
@@ -110,7 +105,4 @@ def cached_query(schema: Query) -> Callable[[Schema], Values]:
         values: Values = schema.load(parse_query(query, schema))
         return values
 
-    def read(_: Schema) -> Values:
-        return load(current_request().query_string).copy()
-
-    return read
+    return lambda _: load(current_request().query_string).copy()

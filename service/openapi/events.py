@@ -49,14 +49,13 @@ def feed(schemas: Schemas, examples: Examples) -> None:
     type, and the compiler then knows the type of ``data``.
     """
     shared = json.loads(SHARED)
-    page = {"data": [example_of("meeting.updated", examples)], **shared["page"]}
-    examples["responses"]["listEvents"] = page
-    described = {name: event(name, schemas) for name in EVENT_TYPES}
-    mapping = {name: schema["$ref"] for name, schema in described.items()}
+    shown = [example_of("meeting.updated", examples)]
+    examples["responses"]["listEvents"] = {"data": shown, **shared["page"]}
+    mapping = {name: event(name, schemas)["$ref"] for name in EVENT_TYPES}
     schemas.refer(
         "WorkspaceEvent",
         {
-            "anyOf": [*described.values()],
+            "anyOf": [{"$ref": reference} for reference in mapping.values()],
             "discriminator": {"propertyName": "type", "mapping": mapping},
         },
     )

@@ -115,13 +115,13 @@ class Schemas:
     def of_field(self, field: AnyField, *, nullable: bool, without: Collection[str] = ()) -> JSON:
         """Describe a field anywhere: its keywords, component and items, and null."""
         schema: JSON = {key: value for key, value in field.metadata.items() if key not in without}
-        if isinstance(field, Items):
-            schema |= {"type": "array", "items": self.body(field.schema)}
-        elif isinstance(field, List):
-            schema |= {
-                "type": "array",
-                "items": self.of_field(field.inner, nullable=False, without=without),
-            }
+        if isinstance(field, List):
+            items = (
+                self.body(field.schema)
+                if isinstance(field, Items)
+                else self.of_field(field.inner, nullable=False, without=without)
+            )
+            schema |= {"type": "array", "items": items}
         elif isinstance(field, Nested):
             schema |= self.response(field.schema)
         elif isinstance(field, OneOf) and field.schema_name:
@@ -152,13 +152,13 @@ def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:
         return {**example, "data": with_defaults(example["data"], schema)}
     shown = {}
     for name, field in fields.items():
-        default = default_of(field)
-        if field.data_key in example:
+        key, default = field.data_key, default_of(field)
+        if key in example:
             inner = field.inner if isinstance(field, List) else None
             inner_schema = inner.schema if isinstance(inner, Nested) else None
-            shown[field.data_key] = with_defaults(example[field.data_key], inner_schema)
+            shown[key] = with_defaults(example[key], inner_schema)
         elif name not in schema.optional and (field.allow_none or default is not None):
-            shown[field.data_key] = default
+            shown[key] = default
     return shown
 
 

@@ -43,7 +43,7 @@ def read_examples(folder: Path) -> Examples:
     """Read the files of a folder: one for each resource."""
     examples: Examples = defaultdict(dict)
     for path in sorted(folder.glob("*.json")):
-        for part, named in json.loads(path.read_text(encoding="utf-8")).items():
+        for part, named in json.loads(path.read_bytes()).items():
             examples[part].update(named)
     return examples
 
@@ -72,11 +72,11 @@ def with_example(part: JSON, example: object) -> JSON:
 
 def tag(view: View) -> dict[str, str]:
     """Group a view by its module, whose first sentence is the description."""
-    module = sys.modules[view.__module__]
-    name = module.__name__.rpartition(".")[2]
+    name = view.__module__.rpartition(".")[2]
     if name in ("health", "openapi"):
         return {"name": "service", "description": "The service itself"}
-    return {"name": name, "description": (module.__doc__ or "").partition(".")[0]}
+    about = sys.modules[view.__module__].__doc__ or ""
+    return {"name": name, "description": about.partition(".")[0]}
 
 
 def name_parameter(segment: re.Match[str]) -> str:
@@ -163,20 +163,19 @@ class Endpoint:
         }
         headers = refer("headers", *self.common_headers, *chosen(others))
         response: JSON = {"description": SUCCESS[status], "headers": headers}
-        if status != 204:
-            example = with_defaults(self.examples["responses"].get(self.name), schema)
-            content = with_example({"schema": self.body()}, example)
-            response["content"] = {"application/json": content}
+        if status == 204:
+            return response
+        if schema is None:
+            body = self.schemas.refer("OpenAPIDocument", OPENAPI)
+        elif kind == "page":
+            body = self.schemas.page(schema)
+        else:
+            body = self.schemas.response(schema)
+        if kind == "list":
+            body = {"type": "array", "items": body}
+        example = with_defaults(self.examples["responses"].get(self.name), schema)
+        response["content"] = {"application/json": with_example({"schema": body}, example)}
         return response
-
-    def body(self) -> JSON:
-        """Refer to the schema of the response to a request that succeeds."""
-        if self.operation.response is None:
-            return self.schemas.refer("OpenAPIDocument", OPENAPI)
-        if self.operation.kind == "page":
-            return self.schemas.page(self.operation.response)
-        schema = self.schemas.response(self.operation.response)
-        return {"type": "array", "items": schema} if self.operation.kind == "list" else schema
 
     def error_statuses(self) -> list[int]:
         """List the statuses of all errors of the operation, in ascending order."""
