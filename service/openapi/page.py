@@ -58,16 +58,14 @@ def init_app(app: Flask) -> None:
         from flask_swagger_ui import get_swaggerui_blueprint
     except ImportError:
         raise InvalidSetting("DOCS='on': needs the extra dev of this package") from None
-    page = get_swaggerui_blueprint("/docs", "/openapi.json", PAGE)
-    app.register_blueprint(page)
-
-    @app.after_request
-    def finish_page(response: Response) -> Response:
-        return finish(response) if request.blueprint == page.name else response
+    app.register_blueprint(get_swaggerui_blueprint("/docs", "/openapi.json", PAGE))
+    app.after_request(finish)
 
 
 def finish(response: Response) -> Response:
     """Add the Content-Security-Policy, and what the page needs in its head for small windows."""
+    if request.blueprint != "swagger_ui":
+        return response
     hashes = ""
     # A response with direct_passthrough is a file of the package, which contains no page.
     if not response.direct_passthrough:
