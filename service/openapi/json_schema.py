@@ -83,14 +83,16 @@ class Schemas:
         schema = self.of_field(field, nullable=False, without={"examples"})
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
-        return {
+        parameter = {
             "name": field.data_key,
             "in": "query",
             "required": field.required,
             "description": schema.pop("description"),
-            **({"style": "form", "explode": False} if isinstance(field, SomeOf) else {}),
-            "schema": schema,
         }
+        if isinstance(field, SomeOf):
+            schema = {"minItems": 1, "type": "array", "items": schema}
+            parameter |= {"style": "form", "explode": False}
+        return {**parameter, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:
         """Describe a field of a response, without limits: a later release may raise a limit."""
