@@ -159,12 +159,15 @@ BEGIN
            AND (id = ANY (ids) OR parent_id = ANY (deleted_ids))
            FOR UPDATE NOWAIT
     )
-    SELECT coalesce(sum(text_bytes(concerned::tasks)), 0) <= 4194304
-           AND (
-                   SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
-                          <= 4194304
-                     FROM concerned
-               )
+    SELECT CASE
+               WHEN coalesce(sum(text_bytes(concerned::tasks)), 0) <= 4194304
+               THEN (
+                        SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
+                               <= 4194304
+                          FROM concerned
+                    )
+               ELSE false
+           END
       INTO fits
       FROM concerned;
 END
