@@ -8,17 +8,17 @@ WITH page AS (
      -- with pairs lets only deliveries_by_state provide the order; with the id alone, the planner
      -- could walk through the deliveries of all states by their ids.
      CROSS JOIN LATERAL (
-           SELECT delivery.*
-             FROM deliveries AS delivery
-            WHERE delivery.workspace_id = %(workspace_id)s
-              AND delivery.webhook_id = %(webhook_id)s
-              AND (delivery.state, delivery.id)
+           SELECT *
+             FROM deliveries
+            WHERE workspace_id = %(workspace_id)s
+              AND webhook_id = %(webhook_id)s
+              AND (state, id)
                   >= (wanted.state, '00000000-0000-0000-0000-000000000000')
-              AND (delivery.state, delivery.id) < (
+              AND (state, id) < (
                       wanted.state,
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                   )
-            ORDER BY delivery.state DESC, delivery.id DESC
+            ORDER BY state DESC, id DESC
             LIMIT %(limit)s + 1
            ) AS delivery
      WHERE manages_webhook(%(user_id)s, %(workspace_id)s, %(webhook_id)s)
@@ -38,9 +38,9 @@ SELECT json_list(
            ARRAY(
                SELECT (
                           SELECT sum(octet_length(answer)) + 100 * count(*)
-                            FROM attempts AS attempt
-                           WHERE attempt.workspace_id = page.workspace_id
-                             AND attempt.delivery_id = page.id
+                            FROM attempts
+                           WHERE workspace_id = page.workspace_id
+                             AND delivery_id = page.id
                       )::integer
                  FROM page
                 ORDER BY id DESC

@@ -33,13 +33,13 @@ WITH feed AS MATERIALIZED (
     SELECT event.body, event.position
       FROM feed
      CROSS JOIN LATERAL (
-           SELECT event.body, event.position
-             FROM events AS event
-            WHERE event.workspace_id = feed.workspace_id
-              AND event.position > feed.after
-              AND event.position <= %(settled)s
-              AND (%(type)s::text IS NULL OR event.type = %(type)s)
-            ORDER BY event.position
+           SELECT body, position
+             FROM events
+            WHERE workspace_id = feed.workspace_id
+              AND position > feed.after
+              AND position <= %(settled)s
+              AND (%(type)s::text IS NULL OR type = %(type)s)
+            ORDER BY position
             LIMIT %(limit)s + 1
            ) AS event
 ), page_end AS (
@@ -60,10 +60,10 @@ WITH feed AS MATERIALIZED (
                    after,
                    complete_after,
                    (
-                       SELECT max(event.position)
-                         FROM events AS event
-                        WHERE event.workspace_id = feed.workspace_id
-                          AND event.position <= %(settled)s
+                       SELECT max(position)
+                         FROM events
+                        WHERE workspace_id = feed.workspace_id
+                          AND position <= %(settled)s
                    )
                )
            END AS position

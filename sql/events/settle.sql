@@ -4,13 +4,13 @@
 WITH noted AS (
     UPDATE feeds AS feed
        SET read_at = now()
-     WHERE feed.workspace_id = %(workspace_id)s
-       AND feed.read_at < now() - interval '1 hour'
+     WHERE workspace_id = %(workspace_id)s
+       AND read_at < now() - interval '1 hour'
        AND EXISTS (
                SELECT
-                 FROM members AS member
-                WHERE member.workspace_id = feed.workspace_id
-                  AND member.user_id = %(user_id)s
+                 FROM members
+                WHERE workspace_id = feed.workspace_id
+                  AND user_id = %(user_id)s
            )
 )
 SELECT settled_position(%(workspace_id)s) AS position;

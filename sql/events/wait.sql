@@ -6,12 +6,12 @@ UPDATE feeds AS feed
    SET ready = true
   FROM wait_for_writers(0.05) AS ended
  WHERE ended
-   AND feed.workspace_id = %(workspace_id)s
-   AND feed.read_at IS NOT NULL
+   AND workspace_id = %(workspace_id)s
+   AND read_at IS NOT NULL
    AND EXISTS (
            SELECT
-             FROM members AS member
-            WHERE member.workspace_id = feed.workspace_id
-              AND member.user_id = %(user_id)s
+             FROM members
+            WHERE workspace_id = feed.workspace_id
+              AND user_id = %(user_id)s
        )
-RETURNING feed.ready;
+RETURNING ready;

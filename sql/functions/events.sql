@@ -27,9 +27,9 @@ DECLARE
     previous json := '{}';
     -- NULL if the workspace has never had a webhook or a reader: it has no row.
     is_pulled boolean := (
-        SELECT feed.read_at IS NOT NULL
-          FROM feeds AS feed
-         WHERE feed.workspace_id = announce.workspace_id
+        SELECT read_at IS NOT NULL
+          FROM feeds
+         WHERE feeds.workspace_id = announce.workspace_id
     );
 BEGIN
     IF is_pulled IS NULL THEN
@@ -38,10 +38,10 @@ BEGIN
     IF is_pulled THEN
         PERFORM hold_position(workspace_id);
     ELSIF NOT EXISTS (
-        SELECT FROM webhooks AS webhook
-         WHERE webhook.workspace_id = announce.workspace_id
-           AND webhook.disabled_at IS NULL
-           AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+        SELECT FROM webhooks
+         WHERE webhooks.workspace_id = announce.workspace_id
+           AND disabled_at IS NULL
+           AND (events = '{}' OR type = ANY (events))
     ) THEN
         RETURN NULL;
     END IF;
@@ -52,34 +52,26 @@ BEGIN
     new_event_id := new_id();
     INSERT INTO events (workspace_id, id, type, body)
     VALUES (
-               announce.workspace_id,
+               workspace_id,
                new_event_id,
-               announce.type,
-               event_text(
-                   new_event_id,
-                   announce.type,
-                   announce.workspace_id,
-                   actor_id,
-                   changed,
-                   announce.data,
-                   previous
-               )
+               type,
+               event_text(new_event_id, type, workspace_id, actor_id, changed, data, previous)
            );
     INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)
-    SELECT webhook.workspace_id, webhook.id, new_event_id, now()
-      FROM webhooks AS webhook
-     WHERE webhook.workspace_id = announce.workspace_id
-       AND webhook.disabled_at IS NULL
-       AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+    SELECT webhooks.workspace_id, id, new_event_id, now()
+      FROM webhooks
+     WHERE webhooks.workspace_id = announce.workspace_id
+       AND disabled_at IS NULL
+       AND (events = '{}' OR type = ANY (events))
        -- If another transaction is deleting the webhook, this waits, and then skips the webhook.
        FOR KEY SHARE;
     IF FOUND THEN
         RETURN new_event_id;
     END IF;
     IF NOT is_pulled THEN
-        DELETE FROM events AS event
-         WHERE event.workspace_id = announce.workspace_id
-           AND event.id = new_event_id;
+        DELETE FROM events
+         WHERE events.workspace_id = announce.workspace_id
+           AND id = new_event_id;
     END IF;
     RETURN NULL;
 END
@@ -151,14 +143,14 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     writers text[] := ARRAY(
-        SELECT lock.virtualtransaction
-          FROM pg_locks AS lock
+        SELECT virtualtransaction
+          FROM pg_locks
          -- An update locks its rows before the function that changes them locks the table.
-         WHERE lock.mode IN ('RowShareLock', 'RowExclusiveLock')
-           AND lock.relation = ANY (announcing_tables())
+         WHERE mode IN ('RowShareLock', 'RowExclusiveLock')
+           AND relation = ANY (announcing_tables())
     );
 BEGIN
-    WHILE EXISTS (SELECT FROM pg_locks AS lock WHERE lock.virtualtransaction = ANY (writers)) LOOP
+    WHILE EXISTS (SELECT FROM pg_locks WHERE virtualtransaction = ANY (writers)) LOOP
         IF clock_timestamp() > now() + seconds * interval '1 second' THEN
             RETURN false;
         END IF;
@@ -211,14 +203,14 @@ DECLARE
     held bigint;
 BEGIN
     SELECT last_value INTO taken FROM event_positions;
-    SELECT min((lock.classid::bigint & 65535) << 32 | lock.objid::bigint)
+    SELECT min((classid::bigint & 65535) << 32 | objid::bigint)
       INTO held
-      FROM pg_locks AS lock
-     WHERE lock.locktype = 'advisory'
-       AND lock.objsubid = 1
-       AND lock.classid::bigint >> 16
+      FROM pg_locks
+     WHERE locktype = 'advisory'
+       AND objsubid = 1
+       AND classid::bigint >> 16
            = (position_key(settled_position.workspace_id) >> 48) & 65535
-       AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database());
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
     RETURN least(taken, held);
 END
 $$;

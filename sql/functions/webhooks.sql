@@ -25,11 +25,11 @@ AS $$
       FROM (
            SELECT webhook.secret_number AS number, webhook.key_fingerprint
             UNION ALL
-           SELECT previous.number, previous.key_fingerprint
-             FROM previous_secrets AS previous
-            WHERE previous.workspace_id = webhook.workspace_id
-              AND previous.webhook_id = webhook.id
-              AND previous.expires_at > now()
+           SELECT number, key_fingerprint
+             FROM previous_secrets
+            WHERE workspace_id = webhook.workspace_id
+              AND webhook_id = webhook.id
+              AND expires_at > now()
            ) AS secret
 $$;
 
@@ -40,13 +40,13 @@ CREATE OR REPLACE FUNCTION manages_webhook(
 ) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT manages(manages_webhook.user_id, manages_webhook.workspace_id)
+    SELECT manages(user_id, workspace_id)
            AND EXISTS (
                   SELECT
-                    FROM webhooks AS webhook
-                   WHERE webhook.workspace_id = manages_webhook.workspace_id
-                     AND webhook.id = manages_webhook.webhook_id
-                     AND webhook.deleted_at IS NULL
+                    FROM webhooks
+                   WHERE workspace_id = manages_webhook.workspace_id
+                     AND id = manages_webhook.webhook_id
+                     AND deleted_at IS NULL
               )
 $$;
 
@@ -56,16 +56,16 @@ CREATE OR REPLACE FUNCTION lock_and_count_webhooks(workspace_id uuid) RETURNS bi
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM FROM workspaces AS workspace
-      WHERE workspace.id = lock_and_count_webhooks.workspace_id
+    PERFORM FROM workspaces
+      WHERE id = lock_and_count_webhooks.workspace_id
         FOR NO KEY UPDATE;
     -- In a volatile function each statement has its own snapshot, so this one sees what other
     -- transactions have committed while the lock waited for them.
     RETURN (
         SELECT count(*)
-          FROM webhooks AS webhook
-         WHERE webhook.workspace_id = lock_and_count_webhooks.workspace_id
-           AND webhook.deleted_at IS NULL
+          FROM webhooks
+         WHERE webhooks.workspace_id = lock_and_count_webhooks.workspace_id
+           AND deleted_at IS NULL
     );
 END
 $$;
@@ -129,16 +129,16 @@ LANGUAGE sql
 ROWS 1
 AS $$
     WITH claimed AS (
-        UPDATE deliveries AS delivery
-           SET due_at = now() + claim_delivery.lease * interval '1 second',
-               attempts = delivery.attempts + 1
-         WHERE delivery.workspace_id = claim_delivery.in_workspace_id
-           AND delivery.id = claim_delivery.delivery_id
-     RETURNING delivery.workspace_id,
-               delivery.id,
-               delivery.attempts,
-               delivery.webhook_id,
-               delivery.event_id
+        UPDATE deliveries
+           SET due_at = now() + lease * interval '1 second',
+               attempts = attempts + 1
+         WHERE workspace_id = in_workspace_id
+           AND id = delivery_id
+     RETURNING workspace_id,
+               id,
+               attempts,
+               webhook_id,
+               event_id
     )
     SELECT claimed.workspace_id,
            claimed.id,
@@ -182,11 +182,11 @@ AS $$
            iso(webhook.created_at),
            webhook.version
       FROM (
-           SELECT count(*) AS waiting, min(delivery.due_at) AS due_at
-             FROM deliveries AS delivery
-            WHERE delivery.workspace_id = webhook.workspace_id
-              AND delivery.webhook_id = webhook.id
-              AND delivery.state = 'waiting'
+           SELECT count(*) AS waiting, min(due_at) AS due_at
+             FROM deliveries
+            WHERE workspace_id = webhook.workspace_id
+              AND webhook_id = webhook.id
+              AND state = 'waiting'
            ) AS due
 $$;
 
@@ -223,11 +223,11 @@ AS $$
                                   )
                               )
                          FROM (
-                              SELECT attempt.*
-                                FROM attempts AS attempt
-                               WHERE attempt.workspace_id = delivery.workspace_id
-                                 AND attempt.delivery_id = delivery.id
-                               ORDER BY attempt.number DESC
+                              SELECT *
+                                FROM attempts
+                               WHERE workspace_id = delivery.workspace_id
+                                 AND delivery_id = delivery.id
+                               ORDER BY number DESC
                                LIMIT 20
                               ) AS attempt
                    )

@@ -11,36 +11,36 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT next.workspace_id, next.webhook_id
       FROM waiting
      CROSS JOIN LATERAL (
-           SELECT delivery.workspace_id, delivery.webhook_id
-             FROM deliveries AS delivery
-            WHERE delivery.state = 'waiting'
-              AND (delivery.workspace_id, delivery.webhook_id)
+           SELECT workspace_id, webhook_id
+             FROM deliveries
+            WHERE state = 'waiting'
+              AND (workspace_id, webhook_id)
                   > (waiting.workspace_id, waiting.webhook_id)
-            ORDER BY delivery.workspace_id, delivery.webhook_id
+            ORDER BY workspace_id, webhook_id
             LIMIT 1
            ) AS next
 ), candidate AS MATERIALIZED (
     SELECT oldest.workspace_id, oldest.id
       FROM waiting
      CROSS JOIN LATERAL (
-           SELECT webhook.workspace_id, webhook.id
-             FROM webhooks AS webhook
-            WHERE webhook.workspace_id = waiting.workspace_id
-              AND webhook.id = waiting.webhook_id
-              AND webhook.disabled_at IS NULL
-              AND webhook.key_fingerprint = ANY (%(keys)s::text[])
-              AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
+           SELECT workspace_id, id
+             FROM webhooks
+            WHERE workspace_id = waiting.workspace_id
+              AND id = waiting.webhook_id
+              AND disabled_at IS NULL
+              AND key_fingerprint = ANY (%(keys)s::text[])
+              AND (backoff_until IS NULL OR backoff_until <= now())
             -- LIMIT keeps the planner from reading the deliveries first.
             LIMIT 1
            ) AS webhook
      CROSS JOIN LATERAL (
-           SELECT delivery.workspace_id, delivery.id
-             FROM deliveries AS delivery
-            WHERE delivery.workspace_id = webhook.workspace_id
-              AND delivery.webhook_id = webhook.id
-              AND delivery.state = 'waiting'
-              AND delivery.due_at <= now()
-            ORDER BY delivery.due_at
+           SELECT workspace_id, id
+             FROM deliveries
+            WHERE workspace_id = webhook.workspace_id
+              AND webhook_id = webhook.id
+              AND state = 'waiting'
+              AND due_at <= now()
+            ORDER BY due_at
             LIMIT 1
               FOR UPDATE SKIP LOCKED
            ) AS oldest

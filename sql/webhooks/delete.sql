@@ -2,21 +2,21 @@
 -- later (worker/prune_webhooks).
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
-           webhook.version <@ %(versions)s::int4multirange AS matched
+           version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s
-       AND webhook.id = %(id)s
-       AND webhook.deleted_at IS NULL
+     WHERE workspace_id = %(workspace_id)s
+       AND id = %(id)s
+       AND deleted_at IS NULL
        AND manages(%(user_id)s, %(workspace_id)s)
        -- A change that would announce an event to this webhook waits here.
        FOR UPDATE
 ), deleted AS (
     UPDATE webhooks AS webhook
        SET deleted_at = now(),
-           disabled_at = coalesce(webhook.disabled_at, now())
+           disabled_at = coalesce(disabled_at, now())
       FROM locked
-     WHERE webhook.workspace_id = %(workspace_id)s
-       AND webhook.id = (before).id
+     WHERE workspace_id = %(workspace_id)s
+       AND id = (before).id
        AND matched
 )
 SELECT (before).id,

@@ -2,11 +2,11 @@
 -- it and the id of one of them.
 -- Secrets that rotations have replaced are not considered: an event is sent even if their key is
 -- missing.
-SELECT webhook.key_fingerprint,
+SELECT key_fingerprint,
        count(*) AS webhooks,
-       min(webhook.id::text) AS example
-  FROM webhooks AS webhook
- WHERE webhook.disabled_at IS NULL
-   AND webhook.key_fingerprint <> ALL (%(keys)s::text[])
- GROUP BY webhook.key_fingerprint
- ORDER BY webhook.key_fingerprint;
+       min(id::text) AS example
+  FROM webhooks
+ WHERE disabled_at IS NULL
+   AND key_fingerprint <> ALL (%(keys)s::text[])
+ GROUP BY key_fingerprint
+ ORDER BY key_fingerprint;

@@ -1,15 +1,15 @@
 -- Give a webhook a new secret. For 24 hours, events are signed with the previous secret as well.
 WITH previous AS (
     INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint, expires_at)
-    SELECT webhook.workspace_id,
-           webhook.id,
-           webhook.secret_number,
-           webhook.key_fingerprint,
+    SELECT workspace_id,
+           id,
+           secret_number,
+           key_fingerprint,
            now() + interval '24 hours'
-      FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s
-       AND webhook.id = %(id)s
-       AND webhook.deleted_at IS NULL
+      FROM webhooks
+     WHERE workspace_id = %(workspace_id)s
+       AND id = %(id)s
+       AND deleted_at IS NULL
        AND manages(%(user_id)s, %(workspace_id)s)
        -- A simultaneous rotation waits here.
        FOR NO KEY UPDATE

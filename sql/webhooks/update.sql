@@ -6,11 +6,11 @@
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            jsonb_populate_record(webhook, %(changes)s) AS changed,
-           webhook.version <@ %(versions)s::int4multirange AS matched
+           version <@ %(versions)s::int4multirange AS matched
       FROM webhooks AS webhook
-     WHERE webhook.workspace_id = %(workspace_id)s
-       AND webhook.id = %(id)s
-       AND webhook.deleted_at IS NULL
+     WHERE workspace_id = %(workspace_id)s
+       AND id = %(id)s
+       AND deleted_at IS NULL
        AND manages(%(user_id)s, %(workspace_id)s)
        FOR UPDATE
 ), after AS (
@@ -47,11 +47,11 @@ WITH locked AS MATERIALIZED (
                       webhook.failing_since IS NOT NULL
                       OR EXISTS (
                              SELECT
-                               FROM deliveries AS delivery
-                              WHERE delivery.workspace_id = webhook.workspace_id
-                                AND delivery.webhook_id = webhook.id
-                                AND delivery.state = 'waiting'
-                                AND delivery.due_at > now()
+                               FROM deliveries
+                              WHERE workspace_id = webhook.workspace_id
+                                AND webhook_id = webhook.id
+                                AND state = 'waiting'
+                                AND due_at > now()
                          )
                   )
            )

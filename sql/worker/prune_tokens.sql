@@ -5,11 +5,11 @@
 WITH batch AS MATERIALIZED (
     SELECT * FROM next_pages('tokens', %(after)s)
 ), dead AS MATERIALIZED (
-    SELECT token.id
-      FROM tokens AS token
-     WHERE token.ctid >= (SELECT first FROM batch)
-       AND token.ctid < (SELECT beyond FROM batch)
-       AND least(token.expires_at, token.revoked_at) < now() - interval '90 days'
+    SELECT id
+      FROM tokens
+     WHERE ctid >= (SELECT first FROM batch)
+       AND ctid < (SELECT beyond FROM batch)
+       AND least(expires_at, revoked_at) < now() - interval '90 days'
        FOR UPDATE SKIP LOCKED
 ), deleted AS (
     DELETE FROM tokens AS token
