@@ -7,13 +7,14 @@ openapi-generator from making functions that send events, and that do not compil
 import json
 from pathlib import Path
 
-from service.api.event_types import EVENT_TYPES
+from service.api.event_types import EVENT_TYPES, EventType
 from service.openapi.json_schema import JSON, Schemas, with_defaults
 from service.openapi.operations import Examples
+from service.values.schemas import Resource
 
-# The summary of each webhook.
-WEBHOOKS = {name: kind.summary for name, kind in EVENT_TYPES.items()}
-WEBHOOKS["ping"] = "A user tested the webhook with POST …/ping"
+# A ping has no data.
+PING = EventType("A user tested the webhook with POST …/ping", Resource)
+WEBHOOKS = {**EVENT_TYPES, "ping": PING}
 
 SHARED = Path(__file__).with_suffix(".json").read_bytes()
 DATA = "The object after the event, as the API returns it; after a deletion, its last state"
@@ -37,8 +38,7 @@ def event(name: str, schemas: Schemas) -> JSON:
 
 def example_of(name: str, examples: Examples) -> JSON:
     shown = examples["events"][name]
-    schema = EVENT_TYPES[name].data if name in EVENT_TYPES else None
-    return {**shown, "data": with_defaults(shown["data"], schema)}
+    return {**shown, "data": with_defaults(shown["data"], WEBHOOKS[name].data)}
 
 
 def feed(schemas: Schemas, examples: Examples) -> None:
@@ -70,7 +70,7 @@ def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
     return {
         "post": {
             "operationId": f"on{words(name)}",
-            "summary": WEBHOOKS[name],
+            "summary": WEBHOOKS[name].summary,
             "requestBody": {"required": True, "content": {"application/json": content}},
             **json.loads(SHARED)["webhook"],
         }

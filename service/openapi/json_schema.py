@@ -100,7 +100,7 @@ class Schemas:
         return {**schema, **getattr(field, "shown", {})}
 
     def of_request(self, field: AnyField, *, partial: bool = True) -> JSON:
-        """Describe a field in a request; if all is required, the description names its default.
+        """Describe a field in a request; the description names its default unless it is partial.
 
         The schema has no keyword ``default``, because generators of clients would conclude from it
         that the field is always present.

@@ -18,8 +18,11 @@ from service.web.gate import is_public
 from service.web.operation import DRY_RUN, Operation, View
 
 LIMITS = (
-    *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
-    *("RateLimit-Policy", "RateLimit"),
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "RateLimit-Policy",
+    "RateLimit",
 )
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
