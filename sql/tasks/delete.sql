@@ -9,9 +9,9 @@ WITH locked AS MATERIALIZED (
     SELECT id,
            version,
            text_bytes(task) AS bytes,
-           version <@ %(versions)s::int4multirange AS matched,
+           -- The task, if it has another version than it must have.
            CASE
-               WHEN id = %(id)s AND NOT version <@ %(versions)s
+               WHEN id = %(id)s AND NOT version <@ %(versions)s::int4multirange
                THEN task_json(task)
            END AS body
       FROM tasks AS task
@@ -20,12 +20,14 @@ WITH locked AS MATERIALIZED (
      ORDER BY id
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
-    SELECT array_agg(id) AS ids, count(*) AS number, coalesce(sum(bytes), 0) AS bytes
+    SELECT array_agg(id) AS ids,
+           count(*) <= 10000 AND coalesce(sum(bytes), 0) <= 16777216 AS few
       FROM locked
      WHERE id <> %(id)s
 ), family AS MATERIALIZED (
     SELECT target.*,
            subtasks.ids || target.id AS ids,
+           -- NULL if nobody listens.
            CASE WHEN EXISTS (
                     SELECT
                       FROM webhooks
@@ -37,22 +39,22 @@ WITH locked AS MATERIALIZED (
                      WHERE workspace_id = %(workspace_id)s
                        AND read_at IS NOT NULL
                 )
-                THEN subtasks.number <= 10000 AND subtasks.bytes <= 16777216
+                THEN few
            END AS announceable
       FROM locked AS target
      CROSS JOIN subtasks
      WHERE target.id = %(id)s
 ), deleted AS (
-    DELETE FROM tasks AS task
+    DELETE FROM tasks
      USING family
-     WHERE task.workspace_id = %(workspace_id)s
-       AND task.id = ANY (family.ids)
-       AND matched
+     WHERE tasks.workspace_id = %(workspace_id)s
+       AND tasks.id = ANY (ids)
+       AND body IS NULL
        AND coalesce(announceable, true)
- RETURNING task.*
+ RETURNING tasks.*
 )
-SELECT family.version,
-       matched,
+SELECT version,
+       body IS NULL AS matched,
        body,
        coalesce(announceable, true) AS deletable,
        ARRAY(
