@@ -137,20 +137,16 @@ BEGIN
     DELETE FROM usage
      WHERE workspace_id = OLD.workspace_id
        AND subject = OLD.user_id::text;
-    DELETE FROM idempotency_keys AS stored
-     USING (
-           SELECT OLD.workspace_id AS workspace_id
-            UNION ALL
-           SELECT '00000000-0000-0000-0000-000000000000'
-            UNION ALL
-           SELECT workspace_id FROM members WHERE user_id = OLD.user_id
-           ) AS used
-     WHERE stored.workspace_id = used.workspace_id
-       AND stored.user_id = OLD.user_id
-       AND (
-               stored.workspace_id = OLD.workspace_id
-               OR stored.body LIKE '%' || OLD.workspace_id || '%'
-           );
+    DELETE FROM idempotency_keys
+     WHERE user_id = OLD.user_id
+       AND workspace_id IN (
+               SELECT OLD.workspace_id
+                UNION ALL
+               SELECT '00000000-0000-0000-0000-000000000000'
+                UNION ALL
+               SELECT workspace_id FROM members WHERE user_id = OLD.user_id
+           )
+       AND (workspace_id = OLD.workspace_id OR body LIKE '%' || OLD.workspace_id || '%');
     RETURN NULL;
 END
 $$;
