@@ -3,7 +3,7 @@ SELECT json_build_object(
            'user', user_id,
            'role', role,
            'joinedAt', iso(joined_at)
-       )::text AS body
+       ) AS body
   FROM members
  WHERE workspace_id = %(id)s
  ORDER BY joined_at, user_id;

@@ -4,7 +4,7 @@ SELECT json_build_object(
            'number', secret.number,
            'keyFingerprint', secret.key_fingerprint,
            'expiresAt', iso(secret.expires_at)
-       )::text AS body
+       ) AS body
   FROM previous_secrets AS secret
   JOIN webhooks AS webhook
     ON webhook.workspace_id = secret.workspace_id AND webhook.id = secret.webhook_id

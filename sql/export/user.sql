@@ -6,7 +6,7 @@ SELECT json_build_object(
            'name', person.name,
            'createdAt', iso(person.created_at),
            'deactivatedAt', iso(person.deactivated_at)
-       )::text AS body
+       ) AS body
   FROM users AS person
  WHERE person.id IN (
            SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s

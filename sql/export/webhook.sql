@@ -9,7 +9,7 @@ SELECT json_build_object(
            'disabledAt', iso(disabled_at),
            'disabledReason', disabled_reason,
            'version', version
-       )::text AS body
+       ) AS body
   FROM webhooks
  WHERE workspace_id = %(id)s
    AND deleted_at IS NULL

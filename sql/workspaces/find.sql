@@ -1,9 +1,9 @@
 -- Find the workspaces with these slugs, and the oldest owner of each workspace.
 -- The command load takes this owner as the author of objects that name no author.
 SELECT workspace.slug,
-       workspace.id::text,
+       workspace.id,
        (
-           SELECT member.user_id::text
+           SELECT member.user_id
              FROM members AS member
             WHERE member.workspace_id = workspace.id
               AND member.role = 'owner'

@@ -1,6 +1,5 @@
 """The order of rows does not depend on how they are stored in their tables."""
 
-import json
 import re
 import uuid
 from datetime import timedelta
@@ -116,7 +115,7 @@ def test_an_export_lists_rows_in_the_order_of_ids_and_tasks_before_their_subtask
 ):
     rows = run(connection, f"export/{kind}", id=cast["acme"])
     expected = reversed_rows[kind] + (reversed_rows["subtask"] if kind == "task" else [])
-    assert [json.loads(row["body"])["id"] for row in rows] == expected
+    assert [row["body"]["id"] for row in rows] == expected
 
 
 @pytest.mark.parametrize("name", ["export/member", "members/list", "workspaces/members"])
@@ -125,9 +124,9 @@ def test_members_are_listed_in_the_order_of_joining_and_then_of_ids(
 ):
     first, *others = reversed_rows["user"]
     connection.execute("UPDATE members SET joined_at = '2026-01-02' WHERE user_id = %s", (first,))
-    rows = run(connection, name, id=cast["acme"], slug="acme", user_id=first)
+    rows = run(connection, name, id=cast["acme"], email=None, user_id=first)
     if name == "export/member":
-        rows = [{"id": json.loads(row["body"])["user"]} for row in rows]
+        rows = [{"id": row["body"]["user"]} for row in rows]
     elif name == "workspaces/members":
         rows = [{"id": member["userId"]} for member in rows[0]["body"]]
     else:
@@ -148,9 +147,9 @@ def test_the_default_author_is_the_owner_who_joined_first(connection, cast):
     insert_member(connection, cast["acme"], low, "owner")
     connection.execute("UPDATE members SET role = 'owner', joined_at = '2026-01-02'")
     (found,) = run(connection, "workspaces/find", slugs=["acme"])
-    assert found["owner_id"] == low
+    assert str(found["owner_id"]) == low
     connection.execute(
         "UPDATE members SET joined_at = '2026-01-01' WHERE user_id = %s", (cast["bob"],)
     )
     (found,) = run(connection, "workspaces/find", slugs=["acme"])
-    assert found["owner_id"] == cast["bob"]
+    assert str(found["owner_id"]) == cast["bob"]

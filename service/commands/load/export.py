@@ -2,22 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import click
 from psycopg import IsolationLevel
-from psycopg.rows import args_row
 
 from service.commands.base import FoundWorkspace
 from service.commands.load.lines import TYPES
 from service.database.statements import STATEMENTS, Connection
 from service.version import version
-
-
-class Exported(NamedTuple):
-    # The object as JSON: as the API returns it, but users and members in the form of load, because
-    # the API shows them differently.
-    body: str
 
 
 def lines(connection: Connection, slug: str) -> Iterator[bytes]:
@@ -39,9 +31,11 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
         for kind, schema in TYPES.items():
             known = {field.data_key for field in schema.load_fields.values()}
             statement = STATEMENTS[f"export/{kind}"].source
-            with connection.cursor(row_factory=args_row(Exported)) as cursor:
-                for row in cursor.stream(statement, {"id": workspace.id}):
-                    document = {"workspace": slug, **json.loads(row.body)}
+            with connection.cursor() as cursor:
+                # The object as the API returns it, but users and members in the form of load,
+                # because the API shows them differently.
+                for (body,) in cursor.stream(statement, {"id": workspace.id}):
+                    document = {"workspace": slug, **json.loads(body)}
                     members = {
                         key: value
                         for key, value in document.items()
