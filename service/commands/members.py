@@ -29,11 +29,6 @@ class ListedMember(NamedTuple):
     joined_at: str
 
 
-class FoundMember(NamedTuple):
-    id: str
-    name: str
-
-
 def require_owner(change: ChangedMember, slug: str, email: str) -> None:
     """Raise ClickException if the change was refused because the member is the last owner."""
     if not change.has_owner:
@@ -82,7 +77,7 @@ def list_members(slug: str, as_json: bool) -> None:
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
-    rows = query(ListedMember, "members/list", id=find_workspace(slug).id)
+    rows = query(ListedMember, "members/list", id=find_workspace(slug).id, email=None)
     echo_rows(rows, as_json=as_json)
 
 
@@ -98,8 +93,8 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
     """
     id = find_workspace(slug).id
     absent = f"{email} is not a member of {slug}"
-    found = one_row(FoundMember, "members/find", absent, id=id, email=email)
+    found = one_row(ListedMember, "members/list", absent, id=id, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
-    values = {**OPERATOR, "id": id, "member_id": found.id}
+    values = {**OPERATOR, "id": id, "member_id": found.user_id}
     require_owner(one_row(ChangedMember, "members/remove", absent, **values), slug, email)
-    click.echo(found.id)
+    click.echo(found.user_id)
