@@ -1,7 +1,7 @@
 """Commands for credentials: API tokens, and session cookies for browsers."""
 
+from datetime import datetime
 from functools import partial
-from typing import NamedTuple
 
 import click
 
@@ -9,14 +9,13 @@ from service.callers import SCOPES, SESSION_DAYS, CreatedSession, create_credent
 from service.commands.base import (
     confirm,
     echo_ids,
-    echo_rows,
     email_argument,
     json_option,
     one_row,
-    query,
     validate,
     yes_option,
 )
+from service.commands.lists import echo_list
 from service.commands.users import ListedUser
 from service.database.statements import IdRow
 from service.output import echo_secret
@@ -24,26 +23,6 @@ from service.values.types import NIL_UUID, Timestamp, uuid_or_nil
 
 # What to do if a new token or session could not be printed.
 NOBODY_HAS = "the {} exists, but nobody has it: token list {} shows its id, revoke it"
-
-
-class ListedToken(NamedTuple):
-    id: str
-    kind: str
-    scope: str
-    created_at: str
-    last_used_at: str | None
-    expires_at: str | None
-    revoked_at: str | None
-    workspace: str | None
-    name: str | None
-
-
-class ListedSession(NamedTuple):
-    id: str
-    email: str
-    created_at: str
-    last_used_at: str | None
-    expires_at: str
 
 
 token = click.Group("token")
@@ -116,8 +95,7 @@ def list_tokens(email: str, as_json: bool) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """
-    rows = query(ListedToken, "tokens/list", user_id=require_user(email).id)
-    echo_rows(rows, as_json=as_json)
+    echo_list("tokens/list", user_id=require_user(email).id, as_json=as_json)
 
 
 @token.command("revoke")
@@ -170,10 +148,17 @@ def create_session(email: str, expires_in: int) -> None:
     echo_secret(new_session(email, expires_in), NOBODY_HAS.format("session", email))
 
 
+def timestamp(text: str) -> datetime:
+    """Load the value of an option --since."""
+    moment: datetime = validate(Timestamp(), "--since", text)
+    return moment
+
+
 # The commands list and revoke have this option.
 since_option = partial(
     click.option,
     "--since",
+    type=timestamp,
     metavar="TIMESTAMP",
     help="Only sessions created since this time, like 2026-11-20T11:00:00Z.",
 )
@@ -182,24 +167,22 @@ since_option = partial(
 @session.command("list")
 @since_option()
 @json_option
-def list_sessions(since: str | None, as_json: bool) -> None:
+def list_sessions(since: datetime | None, as_json: bool) -> None:
     """List the active sessions of all users, oldest first.
 
     Columns: id, email, created, last used, expires.
     """
-    moment = "-infinity" if since is None else validate(Timestamp(), "--since", since)
-    echo_rows(query(ListedSession, "sessions/list", since=moment), as_json=as_json)
+    echo_list("sessions/list", since=since or "-infinity", as_json=as_json)
 
 
 @session.command("revoke")
 @since_option(required=True)
 @yes_option
-def revoke_sessions(since: str, yes: bool) -> None:
+def revoke_sessions(since: datetime, yes: bool) -> None:
     """Revoke the sessions of all users that were created since a time.
 
     Prints the ids of the sessions. If LOGIN_KEY has leaked, first change it and restart the
     service, so that nobody can create more sessions.
     """
-    moment = validate(Timestamp(), "--since", since)
-    confirm(f"Revoke the sessions of all users created since {since}?", yes=yes)
-    echo_ids("sessions/revoke", since=moment)
+    confirm(f"Revoke the sessions of all users created since {since.isoformat()}?", yes=yes)
+    echo_ids("sessions/revoke", since=since)

@@ -1,6 +1,7 @@
 """Commands that repair webhooks. Owners and admins create and delete webhooks over HTTP."""
 
 import json
+from datetime import datetime
 from typing import NamedTuple
 
 import click
@@ -16,11 +17,12 @@ from service.commands.base import (
     one_row,
     query,
     slug_argument,
-    validate,
 )
+from service.commands.lists import echo_list
+from service.commands.tokens import timestamp
 from service.commands.workspaces import find_workspace
 from service.output import echo_secret
-from service.values.types import Timestamp, camel_case, uuid_or_nil
+from service.values.types import camel_case, uuid_or_nil
 from service.web.safe_writes import ANY_VERSION
 from service.webhooks.secrets import RotatedWebhook, derive_secret, fingerprint
 
@@ -53,24 +55,6 @@ class FoundDelivery(NamedTuple):
     workspace_id: str
     webhook_id: str
     id: str
-
-
-class ListedAttempt(NamedTuple):
-    """One attempt. A delivery without an attempt has one row, in which the attempt is null."""
-
-    id: str
-    type: str
-    state: str
-    number: int | None
-    at: str | None
-    status: int | None
-    milliseconds: int | None
-    error: str | None
-    answer: str | None
-    next_attempt_at: str | None
-    webhook_id: str
-    # The id of the task, meeting or suggestion.
-    about: str | None
 
 
 webhook = click.Group("webhook")
@@ -175,8 +159,8 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
     webhook_id = None if id is None else find_webhook(id).id
     about = about and about.lower()
-    rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
-    echo_rows(rows, as_json=as_json)
+    values = {"id": webhook_id, "about": about, "limit": limit}
+    echo_list("deliveries/attempts", **values, as_json=as_json)
 
 
 @webhook.command("redeliver")
@@ -186,10 +170,11 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 )
 @click.option(
     "--since",
+    type=timestamp,
     metavar="TIMESTAMP",
     help="With --failed: only deliveries that failed since this time, like 2026-11-20T11:00:00Z.",
 )
-def redeliver(id: str, failed: bool, since: str | None) -> None:
+def redeliver(id: str, failed: bool, since: datetime | None) -> None:
     """Attempt the delivery ID again; prints the id.
 
     The worker posts the same bytes again. With --failed, ID is the id of a webhook: the worker
@@ -198,9 +183,7 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     until it is enabled.
     """
     if failed:
-        webhook_id = find_webhook(id).id
-        moment = None if since is None else validate(Timestamp(), "--since", since)
-        echo_ids("deliveries/redeliver_failed", id=webhook_id, since=moment)
+        echo_ids("deliveries/redeliver_failed", id=find_webhook(id).id, since=since)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
