@@ -91,41 +91,39 @@ def load_file(
     name = click.format_filename(path)
     try:
         with click.open_file(path, "rb") as file:
-            size = None
-            with suppress(OSError):
-                # A pipe has the size 0; a file object without a descriptor has no size.
-                size = os.fstat(file.fileno()).st_size
-            with progress("load", size) as step:
-                return load_lines(settings, file, name, step, match_users=match_users)
+            return load_lines(settings, file, name, match_users=match_users)
     except PermissionError as error:
         # In a deployment, a wrapper runs this command as the user of the service, even if root
         # calls it.
-        user = f"the user {os.geteuid()}"
+        user: int | str = os.geteuid()
         with suppress(KeyError):
-            user = f"the user {getpwuid(os.geteuid()).pw_name}"
+            user = getpwuid(os.geteuid()).pw_name
         raise click.ClickException(
-            f"{name}: {error.strerror}: {user} must be able to read it; load - <FILE reads it"
-            " with the rights of the shell"
+            f"{name}: {error.strerror}: the user {user} must be able to read it; load - <FILE"
+            " reads it with the rights of the shell"
         ) from None
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from None
 
 
 def load_lines(
-    settings: Settings,
-    lines: IO[bytes],
-    name: str,
-    step: Callable[[int], None] = lambda _: None,
-    *,
-    match_users: bool = False,
+    settings: Settings, lines: IO[bytes], name: str, *, match_users: bool = False
 ) -> int:
     """Load all lines in one transaction, and return the number of objects.
 
-    Calls ``step`` with the size of each line. If a line is invalid, raises ClickException with
-    ``name`` and the number of the first invalid line.
+    If a line is invalid, raises ClickException with ``name`` and the number of the first invalid
+    line.
     """
+    size = None
+    with suppress(OSError):
+        # A pipe has the size 0; a file object without a descriptor has no size.
+        size = os.fstat(lines.fileno()).st_size
     try:
-        with connect(settings, "load") as connection, connection.transaction():
+        with (
+            progress("load", size) as step,
+            connect(settings, "load") as connection,
+            connection.transaction(),
+        ):
             return store(connection, batches(read(settings, lines, step)), match_users=match_users)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None

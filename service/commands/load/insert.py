@@ -54,56 +54,45 @@ def store(
     existing user.
     """
     total, versions = 0, []
-    # The people of tasks and meetings, each with the workspace.
-    named: set[tuple[str, str]] = set()
-    ids: dict[str, str] = {}
+    # The people of tasks and meetings, each with the workspace; None where a line names nobody.
+    named: set[tuple[str, str | None]] = set()
+    # The ids of the file that stand for existing users, and the ids of these.
+    existing: dict[str, str] = {}
     for kind, rows in batches:
-        if match_users:
-            take_existing_users(connection, kind, rows, ids)
+        if match_users and kind == "user":
+            existing |= take_existing_users(connection, rows)
         resolved = []
         try:
-            for row in resolve(connection, kind, rows):
+            for row in resolve(connection, kind, rows, existing):
                 resolved.append(row)
-        except InvalidLine:
-            # The database may reject an earlier line, which must then be reported.
-            insert(connection, kind, resolved)
-            raise
-        insert(connection, kind, resolved)
+        finally:
+            # Before the error of an invalid line, too: the database may reject an earlier line,
+            # which must then be reported.
+            if resolved:
+                insert(connection, kind, resolved)
         total += len(rows)
         if kind == "workspace":
             versions += [row for row in rows if row["version"]]
         if kind in AUTHORED:
-            for row in rows:
-                users = {row["created_by"], row["updated_by"], row.get("completed_by")} - {None}
-                named |= {(row["workspace_id"], user) for user in users}
+            for column in "created_by", "updated_by", "completed_by":
+                named |= {(row["workspace_id"], row.get(column)) for row in rows}
     connection.run("load/versions", rows=to_json(versions))
     # At the end, because a user is a former member only if no line makes the user a member.
     rows = [{"workspace_id": workspace, "user_id": user} for workspace, user in named]
     connection.run("load/former_members", rows=to_json(rows))
     # At the end, because the statement locks the feeds, and requests for events wait for the lock.
-    workspaces = {workspace for workspace, _ in named}
-    connection.run("load/end_histories", workspace_ids=[*workspaces])
+    connection.run("load/end_histories", workspace_ids=list({workspace for workspace, _ in named}))
     return total
 
 
-def take_existing_users(
-    connection: Connection, kind: str, rows: list[Row], ids: dict[str, str]
-) -> None:
-    """Replace the id of each user who already exists in the database by the existing id.
-
-    Replaces the id in the line of the user, and in all rows of the batch that refer to the user.
-    ``ids`` maps the ids in the file to the existing ids; this function adds the users of the batch.
-    """
-    if kind == "user":
-        existing = find_users(connection, {row["email"] for row in rows})
-        for row in rows:
-            if id := existing.get(row["email"]):
-                ids[row["id"]] = id
-                row["id"] = id
+def take_existing_users(connection: Connection, rows: list[Row]) -> dict[str, str]:
+    """Give each user who already exists in the database the existing id; return it by the old."""
+    found, ids = find_users(connection, {row["email"] for row in rows}), {}
     for row in rows:
-        for column in USER_COLUMNS:
-            if name := row.get(column):
-                row[column] = ids.get(name.lower(), name)
+        if id := found.get(row["email"]):
+            ids[row["id"]] = id
+            row["id"] = id
+    return ids
 
 
 def find_users(connection: Connection, names: set[str]) -> dict[str, str]:
@@ -114,8 +103,13 @@ def find_users(connection: Connection, names: set[str]) -> dict[str, str]:
     return {user.name: user.id for user in found}
 
 
-def resolve(connection: Connection, kind: str, rows: list[Row]) -> Iterator[Row]:
-    """Yield the rows with ids instead of names; raises InvalidLine for an unknown name."""
+def resolve(
+    connection: Connection, kind: str, rows: list[Row], existing: dict[str, str]
+) -> Iterator[Row]:
+    """Yield the rows with ids instead of names; raises InvalidLine for an unknown name.
+
+    ``existing`` has the ids of existing users by the ids that the file has instead.
+    """
     slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
     names = {row[column] for row in rows for column in USER_COLUMNS if row.get(column)}
     found = connection.rows(FoundWorkspace, "workspaces/find", slugs=[*slugs])
@@ -124,9 +118,10 @@ def resolve(connection: Connection, kind: str, rows: list[Row]) -> Iterator[Row]
     for row in rows:
         for column, field in USER_COLUMNS.items():
             if name := row.get(column):
-                if name not in users:
+                id = existing.get(name.lower()) or users.get(name)
+                if id is None:
                     raise InvalidLine(row["line"], f"{field}: there is no user {name!r}")
-                row[column] = users[name]
+                row[column] = id
         if slug := row.get("workspace_id"):
             workspace = workspaces.get(slug)
             if workspace is None:

@@ -80,6 +80,14 @@ class OwnedLine(Resource):
     workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
 
 
+class AuthoredLine(OwnedLine, CreatedLine):
+    """A line about an object that has an author and versions."""
+
+    created_by = UserRef(load_default=None)
+    updated_by = UserRef(load_default=None)
+    version = CountingNumber(load_default=1)
+
+
 class WorkspaceLine(CreatedLine, WorkspaceDetails):
     slug = Text(MAX_REFERENCE, min=1, required=True)
     plan = Text(MAX_REFERENCE, min=1, load_default="Starter")
@@ -105,24 +113,18 @@ class MemberLine(OwnedLine, Member):
     joined_at = Timestamp(load_default=None)
 
 
-class TaskLine(OwnedLine, CreatedLine, Task):
+class TaskLine(AuthoredLine, Task):
     due_day = Day(load_default=None)
     assignee_id = UserRef(load_default=None)
-    created_by = UserRef(load_default=None)
     updated_at = LineTimestamp(load_default=None)
     completed_at = LineTimestamp(load_default=None)
-    version = CountingNumber(load_default=1)
-    updated_by = UserRef(load_default=None)
     completed_by = UserRef(load_default=None)
 
 
-class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
+class MeetingLine(AuthoredLine, MeetingDetails):
     attendees = StringList(StoredEmail(), 200, unique=True, load_default=list)
     status = OneOf(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
-    created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
-    version = CountingNumber(load_default=1)
-    updated_by = UserRef(load_default=None)
 
 
 class MailLine(OwnedLine, Mail):
