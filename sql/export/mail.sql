@@ -1,5 +1,5 @@
 -- The mail of all users of a workspace, oldest first.
-SELECT json_join(json_build_object('user', mail.user_id), mail_json(mail)) AS body
+SELECT json_join(json_build_object('user', user_id), mail_json(mail)) AS body
   FROM mail
- WHERE mail.workspace_id = %(id)s
- ORDER BY mail.id;
+ WHERE workspace_id = %(id)s
+ ORDER BY id;

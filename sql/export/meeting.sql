@@ -1,5 +1,5 @@
 -- The meetings of a workspace, with their outcomes, oldest first.
 SELECT meeting_details(meeting) AS body
   FROM meetings AS meeting
- WHERE meeting.workspace_id = %(id)s
- ORDER BY meeting.id;
+ WHERE workspace_id = %(id)s
+ ORDER BY id;

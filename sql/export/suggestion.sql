@@ -1,5 +1,5 @@
 -- The suggestions of a workspace, pending or not, oldest first.
 SELECT suggestion_json(suggestion) AS body
   FROM suggestions AS suggestion
- WHERE suggestion.workspace_id = %(id)s
- ORDER BY suggestion.id;
+ WHERE workspace_id = %(id)s
+ ORDER BY id;

@@ -1,6 +1,5 @@
 -- Insert the ids of users who were deleted in another database, unless the ids are known here.
 INSERT INTO deleted_users (id, deleted_at)
-SELECT item.id, item.deleted_at
-  FROM json_populate_recordset(NULL::deleted_users, %(rows)s) WITH ORDINALITY AS item
- ORDER BY item.ordinality
+SELECT id, deleted_at
+  FROM json_populate_recordset(NULL::deleted_users, %(rows)s)
     ON CONFLICT (id) DO NOTHING;

@@ -1,11 +1,11 @@
 -- Insert knowledge entries, in the order of their lines.
 INSERT INTO knowledge (workspace_id, id, title, content, tags, created_at, updated_at)
-SELECT item.workspace_id,
-       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
-       item.title,
-       item.content,
-       item.tags,
-       coalesce(item.created_at, now_ms()),
-       coalesce(item.updated_at, item.created_at, now_ms())
-  FROM json_populate_recordset(NULL::knowledge, %(rows)s) WITH ORDINALITY AS item
- ORDER BY item.ordinality;
+SELECT workspace_id,
+       coalesce(id, new_id(coalesce(created_at, clock_timestamp()))),
+       title,
+       content,
+       tags,
+       coalesce(created_at, now_ms()),
+       coalesce(updated_at, created_at, now_ms())
+  FROM json_populate_recordset(NULL::knowledge, %(rows)s) WITH ORDINALITY
+ ORDER BY ordinality;

@@ -4,24 +4,23 @@ WITH item AS MATERIALIZED (
       FROM json_populate_recordset(NULL::members, %(rows)s) WITH ORDINALITY AS item
 ), person AS MATERIALIZED (
     -- Users come first in the order of locks.
-    SELECT account.id
-      FROM users AS account
-     WHERE account.id IN (SELECT item.user_id FROM item)
-     ORDER BY account.id
+    SELECT id
+      FROM users
+     WHERE id IN (SELECT user_id FROM item)
+     ORDER BY id
        FOR NO KEY UPDATE
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role, joined_at)
-    SELECT item.workspace_id, item.user_id, item.role, coalesce(item.joined_at, now_ms())
+    SELECT workspace_id, user_id, role, coalesce(joined_at, now_ms())
       FROM item
      WHERE (SELECT count(*) FROM person) >= 0
-     ORDER BY item.ordinality
 )
 UPDATE users AS person
    SET active_workspace_id = first.workspace_id
   FROM (
-           SELECT DISTINCT ON (item.user_id) item.user_id, item.workspace_id
+           SELECT DISTINCT ON (user_id) user_id, workspace_id
              FROM item
-            ORDER BY item.user_id, item.ordinality
+            ORDER BY user_id, ordinality
        ) AS first
  WHERE person.id = first.user_id
    AND person.active_workspace_id IS NULL;

@@ -3,20 +3,17 @@ WITH created AS (
     INSERT INTO suggestions AS suggestion (
                workspace_id, id, kind, title, body, task_id, status, created_at
            )
-    SELECT item.workspace_id,
-           coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
-           item.kind,
-           item.title,
-           item.body,
-           item.task_id,
-           item.status,
-           coalesce(item.created_at, now_ms())
-      FROM json_populate_recordset(NULL::suggestions, %(rows)s) WITH ORDINALITY AS item
-     ORDER BY item.ordinality
- RETURNING suggestion.workspace_id,
-           suggestion.id,
-           suggestion.status,
-           suggestion_json(suggestion) AS body
+    SELECT workspace_id,
+           coalesce(id, new_id(coalesce(created_at, clock_timestamp()))),
+           kind,
+           title,
+           body,
+           task_id,
+           status,
+           coalesce(created_at, now_ms())
+      FROM json_populate_recordset(NULL::suggestions, %(rows)s) WITH ORDINALITY
+     ORDER BY ordinality
+ RETURNING workspace_id, id, status, suggestion_json(suggestion) AS body
 )
 SELECT announce(workspace_id, 'ai.suggestion.created', body)
   FROM created

@@ -1,7 +1,7 @@
 -- Revoke the live sessions of all users that were created since this time.
 UPDATE tokens AS token
    SET revoked_at = now()
- WHERE token.kind = 'session'
-   AND token.created_at >= %(since)s
+ WHERE kind = 'session'
+   AND created_at >= %(since)s
    AND is_live(token)
-RETURNING token.id;
+RETURNING id;

@@ -9,17 +9,17 @@ WITH person AS MATERIALIZED (
      WHERE lower(email) = lower(%(email)s)
        FOR UPDATE
 ), owner AS MATERIALIZED (
-    SELECT member.workspace_id, member.user_id
-      FROM members AS member
-     WHERE member.role = 'owner'
-       AND member.workspace_id IN (
+    SELECT workspace_id, user_id
+      FROM members
+     WHERE role = 'owner'
+       AND workspace_id IN (
                SELECT own.workspace_id
                  FROM members AS own
                  JOIN person ON person.id = own.user_id
                 WHERE own.role = 'owner'
            )
-     ORDER BY member.workspace_id, member.user_id
-       FOR UPDATE OF member
+     ORDER BY workspace_id, user_id
+       FOR UPDATE
 ), last_owner AS (
     SELECT workspace.slug
       FROM owner
@@ -42,11 +42,10 @@ WITH person AS MATERIALIZED (
        AND stored.user_id = deleted.id
 ), remembered AS (
     INSERT INTO deleted_users (id, deleted_at)
-    SELECT deleted.id, now_ms()
+    SELECT id, now_ms()
       FROM deleted
         ON CONFLICT (id) DO UPDATE
        SET deleted_at = excluded.deleted_at
 )
-SELECT person.id,
-       ARRAY(SELECT last_owner.slug FROM last_owner ORDER BY last_owner.slug) AS last_owner_of
+SELECT id, ARRAY(SELECT slug FROM last_owner ORDER BY slug) AS last_owner_of
   FROM person;

@@ -9,12 +9,12 @@ WITH person AS MATERIALIZED (
      ORDER BY account.id
        FOR NO KEY UPDATE OF account
 ), member AS MATERIALIZED (
-    SELECT member.user_id
-      FROM members AS member
-     WHERE member.workspace_id = %(id)s
+    SELECT user_id
+      FROM members
+     WHERE workspace_id = %(id)s
        AND (SELECT count(*) FROM person) >= 0
-     ORDER BY member.user_id
-       FOR UPDATE OF member
+     ORDER BY user_id
+       FOR UPDATE
 )
 DELETE FROM workspaces
  WHERE id = %(id)s
