@@ -23,7 +23,7 @@ def quota(text: str) -> int:
     """Parse a number of requests; raises BadParameter. The word unlimited is parsed as 0."""
     if text == "unlimited":
         return 0
-    if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:
+    if re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= MAX_QUOTA:
         return int(text)
     raise click.BadParameter(f"must be an integer from 1 to {MAX_QUOTA}, or the word unlimited")
 

@@ -16,10 +16,10 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.lists import echo_list
-from service.commands.users import ListedUser
+from service.commands.users import ListedUser, find_user
 from service.database.statements import IdRow
 from service.output import echo_secret
-from service.values.types import NIL_UUID, Timestamp, uuid_or_nil
+from service.values.types import Timestamp, uuid_or_nil
 
 # What to do if a new token or session could not be printed.
 NOBODY_HAS = "the {} exists, but nobody has it: token list {} shows its id, revoke it"
@@ -95,7 +95,7 @@ def list_tokens(email: str, as_json: bool) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """
-    echo_list("tokens/list", user_id=require_user(email).id, as_json=as_json)
+    echo_list("tokens/list", user_id=find_user(email).id, as_json=as_json)
 
 
 @token.command("revoke")
@@ -111,17 +111,13 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
     if not of_user:
         echo_ids("tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id))
         return
-    require_user(id)
+    find_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
     echo_ids("tokens/revoke_all", email=id)
 
 
-def require_user(email: str) -> ListedUser:
-    return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)
-
-
 def require_active_user(email: str) -> ListedUser:
-    user = require_user(email)
+    user = find_user(email)
     if user.state == "deactivated":
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")
     return user

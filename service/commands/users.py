@@ -16,7 +16,7 @@ from service.commands.base import (
     validate,
     yes_option,
 )
-from service.values.types import Email, PersonName, uuid_or_nil
+from service.values.types import NIL_UUID, Email, PersonName, uuid_or_nil
 
 
 class Membership(NamedTuple):
@@ -110,10 +110,11 @@ def show_user(name: str, as_json: bool) -> None:
 
     For a deleted user, give the id: shows the state deleted, and the time of the deletion.
     """
-    row = one_row(
-        ListedUser, "users/list", f"there is no user {name}", email=name, id=uuid_or_nil(name)
-    )
-    echo_users([row], as_json=as_json)
+    echo_users([find_user(name, uuid_or_nil(name))], as_json=as_json)
+
+
+def find_user(email: str, id: str = NIL_UUID) -> ListedUser:
+    return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=id)
 
 
 def echo_users(rows: list[ListedUser], *, as_json: bool) -> None:

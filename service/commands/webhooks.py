@@ -76,8 +76,8 @@ def list_webhooks(slug: str, as_json: bool) -> None:
         shown = json.loads(row.body)
         if shown["events"] is None and not as_json:
             shown["events"] = ["all"]
-        names = WebhookLine._fields[: -len(row[1:])]
-        shared = [shown[camel_case(name)] for name in names]
+        # The last three columns are those of the statement.
+        shared = [shown[camel_case(name)] for name in WebhookLine._fields[:-3]]
         lines.append(WebhookLine._make([*shared, *row[1:]]))
     echo_rows(lines, as_json=as_json)
 
