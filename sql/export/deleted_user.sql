@@ -3,5 +3,5 @@ SELECT json_build_object('id', author.id, 'deletedAt', iso(gone.deleted_at)) AS 
   FROM named_users(%(id)s) AS author (id)
   LEFT JOIN deleted_users AS gone ON gone.id = author.id
  WHERE author.id IS NOT NULL
-   AND NOT EXISTS (SELECT FROM users AS person WHERE person.id = author.id)
+   AND NOT EXISTS (SELECT FROM users WHERE id = author.id)
  ORDER BY author.id;

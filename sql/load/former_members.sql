@@ -6,9 +6,9 @@ SELECT item.workspace_id, person.id
   JOIN users AS person ON person.id = item.user_id
  WHERE NOT EXISTS (
            SELECT
-             FROM members AS member
-            WHERE member.workspace_id = item.workspace_id
-              AND member.user_id = item.user_id
+             FROM members
+            WHERE workspace_id = item.workspace_id
+              AND user_id = item.user_id
        )
  ORDER BY item.workspace_id, item.user_id
     ON CONFLICT (workspace_id, user_id) DO NOTHING;

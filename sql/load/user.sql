@@ -2,11 +2,11 @@
 -- If a user with this id and this e-mail address exists, the row stays unchanged, because the user
 -- also belongs to other workspaces.
 INSERT INTO users (id, email, name, created_at, deactivated_at)
-SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
-       item.email,
-       item.name,
-       coalesce(item.created_at, now_ms()),
-       item.deactivated_at
+SELECT coalesce(id, new_id(coalesce(created_at, clock_timestamp()))),
+       email,
+       name,
+       coalesce(created_at, now_ms()),
+       deactivated_at
   FROM json_populate_recordset(NULL::users, %(rows)s) WITH ORDINALITY AS item
  WHERE NOT EXISTS (
            SELECT
@@ -14,4 +14,4 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
             WHERE person.id = item.id
               AND lower(person.email) = lower(item.email)
        )
- ORDER BY item.ordinality;
+ ORDER BY ordinality;

@@ -9,7 +9,7 @@ SELECT person_json(account, member) AS body
    AND (member.user_id IS NOT NULL
         OR EXISTS (
                SELECT
-                 FROM former_members AS former
-                WHERE former.workspace_id = caller.workspace_id
-                  AND former.user_id = account.id
+                 FROM former_members
+                WHERE workspace_id = caller.workspace_id
+                  AND user_id = account.id
            ));

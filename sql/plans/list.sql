@@ -1,8 +1,7 @@
 -- All plans, each with the number of workspaces that use it, lowest limits first.
-SELECT plan.name,
-       plan.per_minute,
-       plan.per_day,
-       (SELECT count(*) FROM workspaces AS workspace WHERE workspace.plan = plan.name)
-       AS workspace_count
-  FROM plans AS plan
- ORDER BY plan.per_minute, plan.name;
+SELECT name,
+       per_minute,
+       per_day,
+       (SELECT count(*) FROM workspaces WHERE plan = plans.name) AS workspace_count
+  FROM plans
+ ORDER BY per_minute, name;

@@ -13,9 +13,9 @@ SELECT person.id,
        ) AS workspaces,
        iso(person.created_at) AS created_at,
        (
-           SELECT iso(max(token.last_used_at))
-             FROM tokens AS token
-            WHERE token.user_id = person.id
+           SELECT iso(max(last_used_at))
+             FROM tokens
+            WHERE user_id = person.id
        ) AS last_seen_at,
        CASE WHEN person.deactivated_at IS NULL THEN 'active' ELSE 'deactivated' END AS state,
        iso(person.deactivated_at) AS deactivated_at,
@@ -26,8 +26,8 @@ SELECT person.id,
     OR lower(person.email) = lower(%(email)s)
     OR person.id = %(id)s
  UNION ALL
-SELECT gone.id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', NULL, iso(gone.deleted_at)
-  FROM deleted_users AS gone
- WHERE gone.id = %(id)s
-   AND NOT EXISTS (SELECT FROM users AS person WHERE person.id = gone.id)
+SELECT id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', NULL, iso(deleted_at)
+  FROM deleted_users
+ WHERE id = %(id)s
+   AND NOT EXISTS (SELECT FROM users WHERE id = %(id)s)
  ORDER BY id;

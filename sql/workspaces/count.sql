@@ -1,7 +1,6 @@
 -- Count the members, tasks and meetings that would be deleted with a workspace.
-SELECT workspace.member_count AS members,
-       (SELECT count(*) FROM tasks AS task WHERE task.workspace_id = workspace.id) AS tasks,
-       (SELECT count(*) FROM meetings AS meeting WHERE meeting.workspace_id = workspace.id)
-       AS meetings
-  FROM workspaces AS workspace
- WHERE workspace.id = %(id)s;
+SELECT member_count AS members,
+       (SELECT count(*) FROM tasks WHERE workspace_id = %(id)s) AS tasks,
+       (SELECT count(*) FROM meetings WHERE workspace_id = %(id)s) AS meetings
+  FROM workspaces
+ WHERE id = %(id)s;
