@@ -7,12 +7,11 @@ WITH person AS MATERIALIZED (
      WHERE id = %(user_id)s
        FOR KEY SHARE
 ), place AS MATERIALIZED (
-    SELECT member.workspace_id
-      FROM person
-      JOIN members AS member ON member.user_id = person.id
-      JOIN workspaces AS workspace ON workspace.id = member.workspace_id
-     WHERE workspace.slug = %(workspace)s
-       FOR KEY SHARE OF member
+    SELECT workspace_id
+      FROM members
+     WHERE workspace_id = (SELECT id FROM workspaces WHERE slug = %(workspace)s)
+       AND user_id = (SELECT id FROM person)
+       FOR KEY SHARE
 )
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at, workspace_id)
 SELECT person.id,

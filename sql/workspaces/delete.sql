@@ -2,12 +2,11 @@
 -- Foreign keys then clear the active workspace of its members. So the statement locks the users and
 -- the members first, in the order of locks.
 WITH person AS MATERIALIZED (
-    SELECT account.id
-      FROM members AS member
-      JOIN users AS account ON account.id = member.user_id
-     WHERE member.workspace_id = %(id)s
-     ORDER BY account.id
-       FOR NO KEY UPDATE OF account
+    SELECT id
+      FROM users
+     WHERE id IN (SELECT user_id FROM members WHERE workspace_id = %(id)s)
+     ORDER BY id
+       FOR NO KEY UPDATE
 ), member AS MATERIALIZED (
     SELECT user_id
       FROM members
