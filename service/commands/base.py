@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import click
 import psycopg
 from marshmallow import ValidationError, fields
+from psycopg.rows import namedtuple_row
 
 from service.database import pool
 from service.database.remedies import remedy
-from service.database.statements import Connection, IdRow, Row
+from service.database.statements import STATEMENTS, Connection, IdRow, Row
 from service.settings import InvalidSetting, Settings
 from service.values.schemas import flatten
 from service.values.types import camel_case
@@ -164,6 +165,13 @@ def echo_ids(name: str, absent: str = "", /, **values: object) -> None:
     """Like :func:`query`, but print the id of each row."""
     for row in query(IdRow, name, absent, **values):
         click.echo(row.id)
+
+
+def echo_list(name: str, *, as_json: bool, **values: object) -> None:
+    """Run ``sql/<name>.sql`` on a new connection, and print all its rows with all its columns."""
+    with connect() as connection, connection.cursor(row_factory=namedtuple_row) as cursor:
+        rows = cursor.execute(STATEMENTS[name].source, values).fetchall()
+    echo_rows(rows, as_json=as_json)
 
 
 def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:

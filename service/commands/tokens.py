@@ -9,13 +9,13 @@ from service.callers import SCOPES, SESSION_DAYS, CreatedSession, create_credent
 from service.commands.base import (
     confirm,
     echo_ids,
+    echo_list,
     email_argument,
     json_option,
     one_row,
     validate,
     yes_option,
 )
-from service.commands.lists import echo_list
 from service.commands.users import ListedUser, find_user
 from service.database.statements import IdRow
 from service.output import echo_secret

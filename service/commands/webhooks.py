@@ -12,13 +12,13 @@ from service.callers import OPERATOR
 from service.commands.base import (
     current_settings,
     echo_ids,
+    echo_list,
     echo_rows,
     json_option,
     one_row,
     query,
     slug_argument,
 )
-from service.commands.lists import echo_list
 from service.commands.tokens import timestamp
 from service.commands.workspaces import find_workspace
 from service.output import echo_secret

@@ -65,11 +65,11 @@ def store(
         try:
             for row in resolve(connection, kind, rows, existing):
                 resolved.append(row)
-        finally:
-            # Before the error of an invalid line, too: the database may reject an earlier line,
-            # which must then be reported.
-            if resolved:
-                insert(connection, kind, resolved)
+        except InvalidLine:
+            # The database may reject an earlier line, which must then be reported.
+            insert(connection, kind, resolved)
+            raise
+        insert(connection, kind, resolved)
         total += len(rows)
         if kind == "workspace":
             versions += [row for row in rows if row["version"]]
