@@ -15,12 +15,12 @@ WITH item AS MATERIALIZED (
       FROM item
      WHERE (SELECT count(*) FROM person) >= 0
 )
-UPDATE users AS person
+UPDATE users
    SET active_workspace_id = first.workspace_id
   FROM (
            SELECT DISTINCT ON (user_id) user_id, workspace_id
              FROM item
             ORDER BY user_id, ordinality
        ) AS first
- WHERE person.id = first.user_id
-   AND person.active_workspace_id IS NULL;
+ WHERE id = first.user_id
+   AND active_workspace_id IS NULL;

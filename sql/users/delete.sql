@@ -13,10 +13,10 @@ WITH person AS MATERIALIZED (
       FROM members
      WHERE role = 'owner'
        AND workspace_id IN (
-               SELECT own.workspace_id
-                 FROM members AS own
-                 JOIN person ON person.id = own.user_id
-                WHERE own.role = 'owner'
+               SELECT workspace_id
+                 FROM members
+                WHERE user_id = (SELECT id FROM person)
+                  AND role = 'owner'
            )
      ORDER BY workspace_id, user_id
        FOR UPDATE
@@ -28,18 +28,16 @@ WITH person AS MATERIALIZED (
      GROUP BY workspace.slug
     HAVING bool_and(owner.user_id = person.id)
 ), deleted AS (
-    DELETE FROM users AS account
-     USING person
-     WHERE account.id = person.id
+    DELETE FROM users
+     WHERE id = (SELECT id FROM person)
        AND NOT EXISTS (SELECT FROM last_owner)
- RETURNING account.id
+ RETURNING id
 ), forgotten AS (
     -- These are the keys under the nil workspace. The trigger of members deletes the keys in
     -- workspaces.
-    DELETE FROM idempotency_keys AS stored
-     USING deleted
-     WHERE stored.workspace_id = '00000000-0000-0000-0000-000000000000'
-       AND stored.user_id = deleted.id
+    DELETE FROM idempotency_keys
+     WHERE workspace_id = '00000000-0000-0000-0000-000000000000'
+       AND user_id = (SELECT id FROM deleted)
 ), remembered AS (
     INSERT INTO deleted_users (id, deleted_at)
     SELECT id, now_ms()
