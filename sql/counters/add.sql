@@ -2,9 +2,9 @@
 -- Every process updates the rows in the same order, so that no two processes deadlock. The commit
 -- waits for no disk and no standby: a crash may lose the last counts.
 INSERT INTO counters AS counter (series, value)
-SELECT counted.series, counted.value
+SELECT series, value
   FROM unnest(%(series)s::text[], %(values)s::float8[]) AS counted (series, value)
- ORDER BY counted.series
+ ORDER BY series
     ON CONFLICT (series) DO UPDATE
    SET value = counter.value + excluded.value,
        updated_at = now()

@@ -23,7 +23,7 @@ VALUES (
            SELECT stored.fingerprint, stored.created_at, stored.status, stored.headers, stored.body
             WHERE stored.created_at >= now() - interval '24 hours'
        )
-RETURNING stored.status,
-          stored.headers::text AS headers,
-          stored.body,
-          stored.fingerprint = %(fingerprint)s AS same;
+RETURNING status,
+          headers::text AS headers,
+          body,
+          fingerprint = %(fingerprint)s AS same;

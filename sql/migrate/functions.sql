@@ -5,10 +5,10 @@ SELECT file.name
        AS file (name, sha256, number)
  WHERE NOT EXISTS (
            SELECT
-             FROM schema_functions AS applied
-            WHERE applied.name = file.name
-              AND (applied.sha256 = file.sha256
-                   OR string_to_array(applied.release, '.')::integer[]
+             FROM schema_functions
+            WHERE name = file.name
+              AND (sha256 = file.sha256
+                   OR string_to_array(release, '.')::integer[]
                       > string_to_array(%(release)s, '.')::integer[])
        )
  ORDER BY file.number;

@@ -11,17 +11,17 @@ WITH waits AS (
        AND waiting.wait_event_type = 'Lock'
      GROUP BY blocker.pid
 ), held AS (
-    SELECT coalesce(lock.pid, 0) AS pid,
-           bool_or(lock.mode = 'AccessExclusiveLock') AS whole,
-           array_agg(DISTINCT class.relname::text ORDER BY class.relname::text) AS tables
-      FROM pg_locks AS lock
-      JOIN pg_class AS class ON class.oid = lock.relation AND class.relkind IN ('r', 'p')
-     WHERE lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-       AND lock.mode <> 'AccessShareLock'
-       AND lock.granted
-       AND lock.pid IS DISTINCT FROM pg_backend_pid()
-       AND class.relnamespace <> 'pg_catalog'::regnamespace
-     GROUP BY lock.pid
+    SELECT coalesce(pid, 0) AS pid,
+           bool_or(mode = 'AccessExclusiveLock') AS whole,
+           array_agg(DISTINCT relname::text ORDER BY relname::text) AS tables
+      FROM pg_locks
+      JOIN pg_class ON oid = relation AND relkind IN ('r', 'p')
+     WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       AND mode <> 'AccessShareLock'
+       AND granted
+       AND pid IS DISTINCT FROM pg_backend_pid()
+       AND relnamespace <> 'pg_catalog'::regnamespace
+     GROUP BY pid
 )
 SELECT pid AS process,
        coalesce(
