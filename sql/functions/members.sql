@@ -59,20 +59,19 @@ RETURNS TABLE (role text, permitted boolean, has_owner boolean)
 LANGUAGE sql
 AS $$
     WITH locked AS MATERIALIZED (
-        SELECT member.user_id, member.role
-          FROM members AS member
-         WHERE member.workspace_id = lock_member.workspace_id
-           AND (member.role = 'owner'
-                OR member.user_id IN (lock_member.user_id, lock_member.member_id))
+        SELECT user_id, role
+          FROM members
+         WHERE workspace_id = lock_member.workspace_id
+           AND (role = 'owner' OR user_id IN (lock_member.user_id, member_id))
            AND acting_role(
-                   lock_member.user_id, lock_member.only_workspace_id, lock_member.workspace_id
+                   lock_member.user_id, only_workspace_id, lock_member.workspace_id
                ) IS NOT NULL
-         ORDER BY member.user_id
+         ORDER BY user_id
            FOR UPDATE
     ), acting AS (
-        SELECT locked.role
+        SELECT role
           FROM locked
-         WHERE locked.user_id = lock_member.user_id
+         WHERE user_id = lock_member.user_id
          UNION ALL
         SELECT 'owner'
          WHERE lock_member.user_id IS NULL
@@ -92,7 +91,7 @@ AS $$
               )
       FROM locked AS member
      CROSS JOIN acting
-     WHERE member.user_id = lock_member.member_id
+     WHERE member.user_id = member_id
 $$;
 
 -- Store the number of members of the changed workspaces. Workspaces are listed far more often than

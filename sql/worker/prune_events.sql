@@ -67,8 +67,8 @@ WITH examined AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM deleted) AS deleted,
        (
-           SELECT examined.id || ' ' || examined.created_at
+           SELECT id || ' ' || created_at
              FROM examined
-            ORDER BY examined.created_at, examined.id
+            ORDER BY created_at, id
            OFFSET 999
        ) AS next;
