@@ -39,7 +39,7 @@ from service.web.safe_writes import ANY_VERSION, only
 MAX_ITEMS = 100
 VERSION = "Only if the task has this version; by default, any version"
 
-batch = Blueprint("batch", __name__)
+blueprint = Blueprint("batch", __name__)
 
 
 class BatchedTask(Task):
@@ -134,7 +134,7 @@ WRITES: dict[str, Callable[..., object]] = {"create": create, "update": update, 
 REFUSALS = (NotFound, HTTPError, psycopg.IntegrityError, psycopg.DataError)
 
 
-@batch.post("/tasks/batch")
+@blueprint.post("/tasks/batch")
 @operation(TaskBatch(), TaskBatchResult, also=(412,), idempotent="workspace")
 def change_tasks(batch: Values) -> Response:
     """Create, change and delete up to 100 tasks: all of them, or none

@@ -10,7 +10,7 @@ from service.values.types import Id, Nested, ReadOnlyInteger, Timestamp
 from service.web.operation import operation
 from service.web.responses import Body, reply
 
-dashboard = Blueprint("dashboard", __name__)
+blueprint = Blueprint("dashboard", __name__)
 
 
 def figures(name: str, description: str, counts: dict[str, str], **nested: Nested) -> Nested:
@@ -66,7 +66,7 @@ class StatsFilter(schemas.Query):
     )
 
 
-@dashboard.get("/dashboard/stats")
+@blueprint.get("/dashboard/stats")
 @operation(StatsFilter(), DashboardStats)
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace

@@ -23,7 +23,7 @@ from service.web.responses import Body, One, Page, reply, reply_page
 
 STATES = "waiting", "delivered", "failed"
 
-deliveries = Blueprint("deliveries", __name__)
+blueprint = Blueprint("deliveries", __name__)
 
 
 class Attempt(schemas.Resource):
@@ -72,7 +72,7 @@ class Redelivered(NamedTuple):
     body: bytes
 
 
-@deliveries.get("/webhooks/<id:id>/deliveries")
+@blueprint.get("/webhooks/<id:id>/deliveries")
 @operation(DeliveryFilter(), Delivery, kind="page", also=(403,))
 def list_deliveries(query: Values, id: str) -> Response:
     """List the deliveries of a webhook with their attempts, newest first
@@ -85,7 +85,7 @@ def list_deliveries(query: Values, id: str) -> Response:
     return reply_page(page)
 
 
-@deliveries.get("/webhooks/<id:id>/deliveries/<id:delivery>")
+@blueprint.get("/webhooks/<id:id>/deliveries/<id:delivery>")
 @operation(response=DeliveryDetails, also=(403,))
 def get_delivery(id: str, delivery: str) -> Response:
     """Return a delivery with its body
@@ -95,7 +95,7 @@ def get_delivery(id: str, delivery: str) -> Response:
     return reply(managed(Body, "deliveries/get", webhook_id=id, id=delivery).body)
 
 
-@deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
+@blueprint.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
 @operation(response=Delivery, idempotent="workspace", has_dry_run=False)
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes

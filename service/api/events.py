@@ -22,7 +22,7 @@ AFTER = (
 # The schemas of the events; openapi/events.py describes them.
 EVENT = [{"$ref": f"#/components/schemas/{name}"} for name in ("WorkspaceEvent", "OtherEvent")]
 
-events = Blueprint("events", __name__)
+blueprint = Blueprint("events", __name__)
 
 
 class EventPage(schemas.Resource):
@@ -67,7 +67,7 @@ class Settled(NamedTuple):
     position: int
 
 
-@events.get("/events")
+@blueprint.get("/events")
 @operation(EventFilter(), EventPage, also=(409, 410))
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first

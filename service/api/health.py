@@ -21,7 +21,7 @@ from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import reply
 
-health = Blueprint("health", __name__)
+blueprint = Blueprint("health", __name__)
 
 # The seconds after which to try again. A migration takes seconds, so an earlier request would get
 # the same response.
@@ -52,7 +52,7 @@ class Health(schemas.Resource):
     )
 
 
-@health.get("/")
+@blueprint.get("/")
 @operation(response=ServiceIndex)
 def get_index() -> Response:
     """Return the paths that need no credential
@@ -64,7 +64,7 @@ def get_index() -> Response:
     return reply(to_json({"name": "Task, Meeting and Workspace service", **paths}))
 
 
-@health.get("/healthz")
+@blueprint.get("/healthz")
 @operation(response=Health, also=(503,))
 def check_health() -> Response:
     """Return 200 if the service can serve requests, and 503 if it cannot

@@ -17,7 +17,7 @@ from service.values.types import (
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
-knowledge = Blueprint("knowledge", __name__)
+blueprint = Blueprint("knowledge", __name__)
 
 
 class Knowledge(schemas.Resource):
@@ -39,7 +39,7 @@ class KnowledgeFilter(schemas.PageQuery):
     cursor = Cursor(keyed=True)
 
 
-@knowledge.get("/knowledge")
+@blueprint.get("/knowledge")
 @operation(KnowledgeFilter(), Knowledge, kind="page")
 def list_knowledge(query: Values) -> Response:
     """List or search the knowledge entries of the active workspace

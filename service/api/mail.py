@@ -8,7 +8,7 @@ from service.values.types import MAX_TITLE, Boolean, Cursor, Email, Id, StringLi
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
-mail = Blueprint("mail", __name__)
+blueprint = Blueprint("mail", __name__)
 
 
 class Mail(schemas.Resource):
@@ -29,7 +29,7 @@ class MailFilter(schemas.PageQuery):
     cursor = Cursor(keyed=True)
 
 
-@mail.get("/mail")
+@blueprint.get("/mail")
 @operation(MailFilter(), Mail, kind="page")
 def list_mail(query: Values) -> Response:
     """List your mail in the active workspace, newest first

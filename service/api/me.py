@@ -30,7 +30,7 @@ from service.web.responses import Body, reply
 
 ACTIVE = "The id of the workspace to activate; must be one of your workspaces"
 
-me = Blueprint("me", __name__)
+blueprint = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
@@ -95,7 +95,7 @@ class ChangedMe(NamedTuple):
     workspace_id: str | None
 
 
-@me.get("/me")
+@blueprint.get("/me")
 @operation(response=Me, ignores_workspace_header=True)
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
@@ -107,7 +107,7 @@ def get_me() -> Response:
     return reply_me()
 
 
-@me.patch("/me")
+@blueprint.patch("/me")
 @operation(Me(partial=True), Me, idempotent="user", ignores_workspace_header=True)
 def update_me(changes: Values) -> Response:
     """Choose your active workspace, or change your name

@@ -51,7 +51,7 @@ FROM = f"Only meetings that start at this time or later{DAY}"
 TO = f"Only meetings that start before this time{DAY}"
 COMPLETION = "A completed meeting stays completed"
 
-meetings = Blueprint("meetings", __name__)
+blueprint = Blueprint("meetings", __name__)
 
 
 class Meeting(schemas.Resource):
@@ -113,7 +113,7 @@ class MeetingFilter(schemas.PageQuery):
     cursor = Cursor(keyed=True)
 
 
-@meetings.get("/meetings")
+@blueprint.get("/meetings")
 @operation(MeetingFilter(), Meeting, kind="page")
 def list_meetings(query: Values) -> Response:
     """List meetings of all your workspaces, or of one
@@ -126,7 +126,7 @@ def list_meetings(query: Values) -> Response:
     return reply_page(db.row(Page, statement, **query, filters=filters_of(query)))
 
 
-@meetings.post("/meetings")
+@blueprint.post("/meetings")
 @operation(Meeting(), MeetingDetails, 201, idempotent="workspace", kind="versioned")
 def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
@@ -139,7 +139,7 @@ def create_meeting(meeting: Values) -> Response:
     return reply_created(created)
 
 
-@meetings.get("/meetings/<id:id>")
+@blueprint.get("/meetings/<id:id>")
 @operation(response=MeetingDetails, kind="versioned")
 def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
@@ -151,7 +151,7 @@ def get_meeting(id: str) -> Response:
     return reply_one(db.row(One, "meetings/get", id=id))
 
 
-@meetings.patch("/meetings/<id:id>")
+@blueprint.patch("/meetings/<id:id>")
 @operation(
     MeetingDetails(partial=True, dump_only=["id"]),
     MeetingDetails,
@@ -182,7 +182,7 @@ class DeletedMeeting(NamedTuple):
     event_id: str | None
 
 
-@meetings.delete("/meetings/<id:id>")
+@blueprint.delete("/meetings/<id:id>")
 @operation(status=204, idempotent="workspace", kind="versioned")
 def delete_meeting(id: str) -> Response:
     """Delete a meeting permanently

@@ -12,7 +12,7 @@ from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import Body, headers_of_created, reply
 
-members = Blueprint("members", __name__)
+blueprint = Blueprint("members", __name__)
 
 
 class Member(schemas.Resource):
@@ -76,7 +76,7 @@ class ChangedMember(NamedTuple):
     body: bytes | None
 
 
-@members.get("/workspaces/<id:id>/members")
+@blueprint.get("/workspaces/<id:id>/members")
 @operation(response=Member, kind="list")
 def list_members(id: str) -> Response:
     """List all members of a workspace with their roles
@@ -87,7 +87,7 @@ def list_members(id: str) -> Response:
     return reply(db.row(Body, "workspaces/members", id=id).body)
 
 
-@members.post("/workspaces/<id:id>/members")
+@blueprint.post("/workspaces/<id:id>/members")
 @operation(NewMember(), Member, 201, idempotent="path")
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
@@ -118,7 +118,7 @@ def add_member(member: Values, id: str) -> Response:
     return reply(added.body, 201, headers)
 
 
-@members.get("/workspaces/<id:id>/members/<id:member>")
+@blueprint.get("/workspaces/<id:id>/members/<id:member>")
 @operation(response=Person)
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
@@ -131,7 +131,7 @@ def get_member(id: str, member: str) -> Response:
     return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 
 
-@members.patch("/workspaces/<id:id>/members/<id:member>")
+@blueprint.patch("/workspaces/<id:id>/members/<id:member>")
 @operation(Member(partial=True), Member, idempotent="path")
 def update_member(changes: Values, id: str, member: str) -> Response:
     """Change the role of a member; owners and admins only
@@ -144,7 +144,7 @@ def update_member(changes: Values, id: str, member: str) -> Response:
     return change_member("members/update", id=id, member_id=member, role=role)
 
 
-@members.delete("/workspaces/<id:id>/members/<id:member>")
+@blueprint.delete("/workspaces/<id:id>/members/<id:member>")
 @operation(status=204, idempotent="path")
 def remove_member(id: str, member: str) -> Response:
     """Remove a member from a workspace, or leave it yourself

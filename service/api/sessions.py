@@ -19,7 +19,7 @@ NAME = (
     " name"
 )
 
-sessions = Blueprint("sessions", __name__)
+blueprint = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
@@ -45,7 +45,7 @@ def become_user(session: Values) -> None:
     current_state().caller["user_id"] = user.id
 
 
-@sessions.post("/session")
+@blueprint.post("/session")
 @operation(
     Session(),
     Session,

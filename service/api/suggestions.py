@@ -14,7 +14,7 @@ KIND: Values = {
 }
 STATUSES = "pending", "accepted", "dismissed"
 
-suggestions = Blueprint("suggestions", __name__)
+blueprint = Blueprint("suggestions", __name__)
 
 
 class Suggestion(schemas.Resource):
@@ -34,7 +34,7 @@ class Suggestion(schemas.Resource):
     created_at = Timestamp("When the suggestion was created")
 
 
-@suggestions.get("/ai/suggestions")
+@blueprint.get("/ai/suggestions")
 @operation(schemas.PageQuery(), Suggestion, kind="page")
 def list_suggestions(query: Values) -> Response:
     """List the pending suggestions of the active workspace, newest first

@@ -57,7 +57,7 @@ DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone
 SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
 COMPLETED = "When the status became done; null if the status is not done"
 
-tasks = Blueprint("tasks", __name__)
+blueprint = Blueprint("tasks", __name__)
 
 
 class Task(schemas.Resource):
@@ -177,7 +177,7 @@ def set_due_days(tasks: list[Values]) -> None:
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys() - {"q", "sort"}
 
 
-@tasks.get("/tasks")
+@blueprint.get("/tasks")
 @operation(TaskFilter(), Task, kind="page")
 def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first or in another order
@@ -237,7 +237,7 @@ def delete(id: str, versions: str) -> Deleted:
     return deleted
 
 
-@tasks.post("/tasks")
+@blueprint.post("/tasks")
 @operation(Task(), Task, 201, idempotent="workspace", kind="versioned")
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
@@ -251,7 +251,7 @@ def create_task(task: Values) -> Response:
     return reply_created(created)
 
 
-@tasks.get("/tasks/<id:id>")
+@blueprint.get("/tasks/<id:id>")
 @operation(response=Task, kind="versioned")
 def get_task(id: str) -> Response:
     """Return a task
@@ -261,7 +261,7 @@ def get_task(id: str) -> Response:
     return reply_one(db.row(One, "tasks/get", id=id))
 
 
-@tasks.patch("/tasks/<id:id>")
+@blueprint.patch("/tasks/<id:id>")
 @operation(Task(partial=True, dump_only=["id"]), Task, idempotent="workspace", kind="versioned")
 def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears a field (RFC 7396)
@@ -276,7 +276,7 @@ def update_task(changes: Values, id: str) -> Response:
     return reply_one(task)
 
 
-@tasks.delete("/tasks/<id:id>")
+@blueprint.delete("/tasks/<id:id>")
 @operation(status=204, idempotent="workspace", kind="versioned")
 def delete_task(id: str) -> Response:
     """Delete a task and its subtasks permanently

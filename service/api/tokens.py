@@ -20,7 +20,7 @@ NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
 WORKSPACE = "The only workspace that the token can use; with null, it acts in your active workspace"
 
-tokens = Blueprint("tokens", __name__)
+blueprint = Blueprint("tokens", __name__)
 
 
 class Token(schemas.Resource):
@@ -62,7 +62,7 @@ class CreatedToken(NamedTuple):
     body: bytes | None
 
 
-@tokens.get("/tokens")
+@blueprint.get("/tokens")
 @operation(
     response=Token,
     kind="list",
@@ -79,7 +79,7 @@ def list_tokens() -> Response:
     return reply(db.row(Body, "tokens/list_own").body)
 
 
-@tokens.post("/tokens")
+@blueprint.post("/tokens")
 @operation(
     NewToken(),
     NewToken,
@@ -118,7 +118,7 @@ def create_token(token: Values) -> Response:
     return reply_secret(created.body, "token", secret, 201, headers)
 
 
-@tokens.delete("/tokens/<id:id>")
+@blueprint.delete("/tokens/<id:id>")
 @operation(
     status=204,
     idempotent="user",
@@ -135,7 +135,7 @@ def revoke_token(id: str) -> Response:
     return reply(None, 204)
 
 
-@tokens.delete("/session")
+@blueprint.delete("/session")
 @operation(status=204, session_only="token_for_session", ignores_workspace_header=True)
 def end_session() -> Response:
     """End the session of this request and remove its cookie

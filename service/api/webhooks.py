@@ -44,7 +44,7 @@ STATES = "enabled", "failing", "disabled"
 
 SHOWN_ONCE = "The key that signs the events, shown once; null if you repeat an Idempotency-Key"
 
-webhooks = Blueprint("webhooks", __name__)
+blueprint = Blueprint("webhooks", __name__)
 
 
 class Webhook(schemas.Resource):
@@ -135,7 +135,7 @@ class MatchedWebhook(NamedTuple):
     body: bytes | None
 
 
-@webhooks.get("/webhooks")
+@blueprint.get("/webhooks")
 @operation(response=Webhook, kind="list", also=(403,))
 def list_webhooks() -> Response:
     """List the webhooks of the active workspace, oldest first
@@ -148,7 +148,7 @@ def list_webhooks() -> Response:
     return reply(b"[%b]" % b",".join(row.body for row in rows))
 
 
-@webhooks.post("/webhooks")
+@blueprint.post("/webhooks")
 @operation(
     NewWebhook(),
     NewWebhook,
@@ -175,7 +175,7 @@ def create_webhook(webhook: Values) -> Response:
     return reply_secret(created.body, "secret", secret, 201, headers)
 
 
-@webhooks.get("/webhooks/<id:id>")
+@blueprint.get("/webhooks/<id:id>")
 @operation(response=Webhook, kind="live", also=(403,))
 def get_webhook(id: str) -> Response:
     """Return a webhook and the state of its deliveries
@@ -186,7 +186,7 @@ def get_webhook(id: str) -> Response:
     return reply_one(managed(One, "webhooks/get", id=id), live=True)
 
 
-@webhooks.patch("/webhooks/<id:id>")
+@blueprint.patch("/webhooks/<id:id>")
 @operation(
     WebhookDetails(partial=True),
     Webhook,
@@ -223,7 +223,7 @@ def update_webhook(changes: Values, id: str) -> Response:
     return updated
 
 
-@webhooks.delete("/webhooks/<id:id>")
+@blueprint.delete("/webhooks/<id:id>")
 @operation(status=204, idempotent="workspace", has_dry_run=False, kind="versioned")
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
@@ -234,7 +234,7 @@ def delete_webhook(id: str) -> Response:
     return reply(None, 204)
 
 
-@webhooks.post("/webhooks/<id:id>/rotate")
+@blueprint.post("/webhooks/<id:id>/rotate")
 @operation(response=WebhookSecret, idempotent="workspace", has_dry_run=False)
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
@@ -249,7 +249,7 @@ def rotate_secret(id: str) -> Response:
     return reply_secret(b"{}", "secret", derive_secret(key, *row))
 
 
-@webhooks.post("/webhooks/<id:id>/ping")
+@blueprint.post("/webhooks/<id:id>/ping")
 @operation(response=Ping)
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome

@@ -30,7 +30,7 @@ PLAN: Values = {
     "json_schema": {"examples": ["Starter", "Pro", "Team"]},
 }
 
-workspaces = Blueprint("workspaces", __name__)
+blueprint = Blueprint("workspaces", __name__)
 
 
 class Workspace(schemas.Resource):
@@ -57,7 +57,7 @@ class ChangedWorkspace(NamedTuple):
     matched: bool
 
 
-@workspaces.get("/workspaces")
+@blueprint.get("/workspaces")
 @operation(response=Workspace, kind="list", ignores_workspace_header=True)
 def list_workspaces() -> Response:
     """List all your workspaces
@@ -67,7 +67,7 @@ def list_workspaces() -> Response:
     return reply(db.row(Body, "workspaces/list").body)
 
 
-@workspaces.get("/workspaces/<id:id>")
+@blueprint.get("/workspaces/<id:id>")
 @operation(response=WorkspaceDetails, kind="versioned")
 def get_workspace(id: str) -> Response:
     """Return a workspace
@@ -77,7 +77,7 @@ def get_workspace(id: str) -> Response:
     return reply_one(db.row(One, "workspaces/get", id=id))
 
 
-@workspaces.patch("/workspaces/<id:id>")
+@blueprint.patch("/workspaces/<id:id>")
 @operation(
     WorkspaceDetails(partial=True), WorkspaceDetails, idempotent="workspace", kind="versioned"
 )

@@ -92,7 +92,7 @@ from service.values import Values, schemas, types
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
-tags = Blueprint("tags", __name__)
+blueprint = Blueprint("tags", __name__)
 
 
 class Label(schemas.Resource):
@@ -106,7 +106,7 @@ class Label(schemas.Resource):
     day = types.Day("The day that it marks", dump_only=True)
 
 
-@tags.get("/tags")
+@blueprint.get("/tags")
 @operation(schemas.PageQuery(), Label, kind="page")
 def list_tags(query: Values) -> Response:
     """List the tags of the active workspace, newest first
@@ -131,11 +131,7 @@ def add_an_endpoint(folder):
     create(folder / "sql/tags/list.sql", LIST)
     create(folder / "service/api/tags.py", VIEW)
     for file, new, old in (
-        (
-            "service/api/__init__.py",
-            "from service.api.tags import tags\n",
-            "from service.api.tasks ",
-        ),
+        ("service/api/__init__.py", "    tags,\n", "    tasks,\n"),
         ("service/api/__init__.py", "tags, ", "tasks, batch,"),
         ("docs/api.md", "| GET | `/api/tags` | lists tags |\n", "| GET | `/api/workspaces` |"),
         ("docs/api.md", "| `/api/tags` | newest first | | 50, 200 |\n", "| `/api/mail` | newest"),
