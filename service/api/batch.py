@@ -10,7 +10,7 @@ again, in order to find every refused one; then everything is rolled back.
 # mypy: disable-error-code="assignment"
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -166,11 +166,15 @@ def change_tasks(batch: Values) -> Response:
                     raise NotFound("task")
                 created = [create(*item) for item in items["create"]]
                 updated = [update(*item) for item in items["update"]]
-                deleted = delete_all(items["delete"])
+                deleted: list[str] = []
+                for item in items["delete"]:
+                    # A subtask of an earlier item is deleted already, and has its event.
+                    with suppress(NotFound):
+                        deleted += delete(*item).event_ids
         except REFUSALS:
             raise refusal(items, {*locked.missing}) from None
-    event_ids = [row.event_id for row in created] + [row.event_id for row in updated] + deleted
-    webhooks.post_before_response(*event_ids)
+    event_ids = [row.event_id for row in created] + [row.event_id for row in updated]
+    webhooks.post_before_response(*event_ids, *deleted)
     lists = [b",".join(row.body for row in rows) for rows in (created, updated)]
     ids = to_json([item["id"] for item in deletes]).encode()
     return reply(b'{"created":[%b],"updated":[%b],"deleted":%b}' % (*lists, ids))
@@ -213,23 +217,14 @@ def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) ->
     return locked
 
 
-def delete_all(items: list[tuple[Any, ...]]) -> list[str | None]:
-    """Delete the tasks, all of which have been found; return the ids of the events."""
-    event_ids: list[str | None] = []
-    for item in items:
-        # A subtask of an earlier item is deleted already, and has its event.
-        with suppress(NotFound):
-            event_ids += delete(*item).event_ids
-    return event_ids
-
-
 def refusal(items: Arguments, missing: set[str]) -> HTTPError:
     """Return an error that names every refused task.
 
     Each task is tried after the earlier ones that are not refused. A deleted task comes back after
     its attempt, so that a later item can name its subtask.
     """
-    refused: list[tuple[int, FieldError]] = []
+    status = 0
+    errors: list[FieldError] = []
     for name, write in WRITES.items():
         for number, item in enumerate(items[name]):
             try:
@@ -238,22 +233,23 @@ def refusal(items: Arguments, missing: set[str]) -> HTTPError:
                 with db.transaction(force_rollback=name == "delete"):
                     write(*item)
             except REFUSALS as error:
-                refused += errors_of(f"{name}[{number}]", error)
-    if not refused:
+                refused = to_http_error(error)
+                status = status or refused.status
+                for fault in faults_of(error, refused):
+                    errors.append(fault._replace(field=f"{name}[{number}].{fault.field}"))
+    if not errors:
         # What a task refers to has appeared meanwhile.
         return http_error("concurrent_change")
-    return invalid_fields([error for _, error in refused], refused[0][0])
+    return invalid_fields(errors, status)
 
 
-def errors_of(item: str, error: Exception) -> list[tuple[int, FieldError]]:
-    """Return the status and the field errors of one refused task; raise any other error."""
-    refused = to_http_error(error)
-    faults = refused.errors
+def faults_of(error: Exception, refused: HTTPError) -> Sequence[FieldError]:
+    """Return the field errors of one refused task; raise any other error."""
     if isinstance(error, NotFound):
-        faults = [FieldError("id", refused.message)]
-    elif refused.version:
+        return [FieldError("id", refused.message)]
+    if refused.version:
         message = MESSAGES["stale_version"][1].format(version=refused.version)
-        faults = [FieldError("version", message, refused.current)]
-    if not faults:
+        return [FieldError("version", message, refused.current)]
+    if not refused.errors:
         raise refused
-    return [(refused.status, fault._replace(field=f"{item}.{fault.field}")) for fault in faults]
+    return refused.errors
