@@ -82,16 +82,13 @@ def check_health() -> Response:
         found = retried(lambda: db.row(Readiness, "health/check", migrations=migrations()))
         if found.pending or db.rows(FunctionFile, "migrate/functions", **texts_of_functions()):
             raise http_error("migrations_pending", RETRY_AFTER)
-    except errors.UndefinedTable:
-        # The table is missing, or this role may not use its schema. The next statement finds out
-        # which.
+    except (errors.UndefinedTable, errors.InsufficientPrivilege):
+        # The next statement finds out what is missing, or what this role may not use.
         pass
     except UnusableDatabase as error:
         raise http_error(error.name, RETRY_AFTER) from None
     except errors.ReadOnlySqlTransaction:
         raise http_error("read_only", RETRY_AFTER) from None
-    except errors.InsufficientPrivilege:
-        raise http_error("no_rights", RETRY_AFTER) from None
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if not unusable:
         return reply(to_json({"status": "ok"}))

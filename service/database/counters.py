@@ -37,7 +37,7 @@ class Counters:
         """Add the counts to the table; if that fails, keep them."""
         self._add_up()
         if self._unsaved:
-            values = [*map(float, self._unsaved.values())]
+            values = [*self._unsaved.values()]
             connection.run("counters/add", series=[*self._unsaved], values=values)
             self._unsaved.clear()
 
