@@ -18,8 +18,6 @@ from typing import TextIO
 Line = dict[str, object]
 # The seconds that each part of a request took; ``ms`` is the whole request.
 Times = dict[str, float]
-# Ids that no other line has. They have no character that JSON escapes.
-Ids = dict[str, str]
 
 # An error that keeps occurring is logged again after RARE seconds, or after MAX_RARE other ones.
 RARE, MAX_RARE = 60, 1000
@@ -44,16 +42,21 @@ class JSONFormat(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)
 
-    def request(self, line: Line, times: Times, ids: Ids) -> str:
+    def request(self, line: Line, times: Times, request_id: str, created: str | None) -> str:
         """Write the members of the line, the times as milliseconds, and the ids."""
-        members = [f'"time": "{timestamp(time())}"', *starmap(member, line.items())]
-        members += [
-            f'"{name}": {seconds * 1000:.2f}'
-            for name, seconds in times.items()
-            if seconds >= SHORTEST or name == "ms"
-        ]
-        members += [f'"{name}": "{id}"' for name, id in ids.items()]
-        return f"{{{', '.join(members)}}}"
+        members = ", ".join(starmap(member, line.items()))
+        # Not cached, because each line has other times and ids. An id has no character that JSON
+        # escapes.
+        own = "".join(
+            [
+                f'"{name}": {seconds * 1000:.2f}, '
+                for name, seconds in times.items()
+                if seconds >= SHORTEST or name == "ms"
+            ]
+        )
+        if created:
+            own += f'"created": "{created}", '
+        return f'{{"time": "{timestamp(time())}", {members}, {own}"requestId": "{request_id}"}}'
 
 
 class TextFormat(logging.Formatter):
@@ -66,7 +69,7 @@ class TextFormat(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
         self.colour = colour
 
-    def request(self, line: Line, times: Times, _ids: Ids) -> str:
+    def request(self, line: Line, times: Times, _request_id: str, _created: str | None) -> str:
         """Write time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
@@ -88,9 +91,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.setFormatter(lines)
         self.lines = lines
 
-    def write(self, line: Line, times: Times, ids: Ids) -> None:
+    def write(self, line: Line, times: Times, request_id: str, created: str | None) -> None:
         try:
-            self.stream.write(self.lines.request(line, times, ids) + "\n")
+            self.stream.write(self.lines.request(line, times, request_id, created) + "\n")
         except (OSError, ValueError):
             # The request continues without a line in the log.
             return

@@ -67,11 +67,8 @@ def init_app(app: Flask) -> None:
             "workspace": usage and usage.workspace_id,
             "token": usage and usage.token_id,
         }
-        ids = {"requestId": state.request_id}
         if state.dry_run:
             line["dryRun"] = True
-        elif state.created:
-            ids["created"] = state.created
         if state.traceparent:
             line["trace"] = state.traceparent[3:35]
         times = {
@@ -81,7 +78,7 @@ def init_app(app: Flask) -> None:
             "posted": state.posted,
             "ms": seconds,
         }
-        write(line, times, ids)
+        write(line, times, state.request_id, None if state.dry_run else state.created)
         return response
 
     app.before_request(set_id_and_times)
