@@ -33,7 +33,7 @@ from service.context import (
 from service.values import types
 from service.web import cors
 from service.web.errors import HTTPError, http_error, invalid_field
-from service.web.operation import current_operation
+from service.web.operation import requested_operation
 from service.web.requests import JSON_TYPE
 
 # Requests for these paths need no credential and are not counted. The paths below /docs exist only
@@ -82,7 +82,7 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
-    operation = current_operation()
+    operation = requested_operation(request)
     workspace_header = request.environ.get("HTTP_WORKSPACE_ID")
     if operation.ignores_workspace_header:
         workspace_header = None

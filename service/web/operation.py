@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
 
-from flask import Flask
+from flask import Flask, Request
 from marshmallow import Schema
 
 from service.context import current_application, current_request, current_state
@@ -56,9 +56,9 @@ class Operation:
     idempotent: Whose | None = None
     # False for a view about credentials or webhooks: such a view takes no dryRun.
     has_dry_run: bool = True
-    # Runs with the arguments of the view before the transaction of a key. If it returns an error,
-    # the view fails with this error inside the transaction, so that a repeated request still gets
-    # its stored response.
+    # If the view is idempotent: runs with its arguments before the transaction of a key. If it
+    # returns an error, the view fails with this error inside the transaction, so that a repeated
+    # request still gets its stored response.
     before: Callable[..., Exception | None] | None = None
     # The name of the message with which an API token gets 403: only sessions may use the view.
     session_only: str | None = None
@@ -77,6 +77,8 @@ class Operation:
         @wraps(view)
         def run(**variables: Any) -> Any:
             arguments = () if self.arguments is None else (read(self.arguments),)
+            if not self.idempotent:
+                return view(*arguments, **variables)
             failure = self.before(*arguments, **variables) if self.before else None
 
             def answer() -> Any:
@@ -84,8 +86,6 @@ class Operation:
                     raise failure
                 return view(*arguments, **variables)
 
-            if not self.idempotent:
-                return answer()
             if current_state().dry_run:
                 return roll_back(answer)
             return once_per_key(answer, self.idempotent, variables)
@@ -109,9 +109,9 @@ def operation_of(view: View | None) -> Operation | None:
     return getattr(view, "operation", None)
 
 
-def current_operation() -> Operation:
-    """Return the operation of this request; it has no members if the path leads to no view."""
-    view = current_application().view_functions.get(current_request().endpoint or "")
+def requested_operation(request: Request) -> Operation:
+    """Return the operation of a request; it has no members if the path leads to no view."""
+    view = current_application().view_functions.get(request.endpoint or "")
     return operation_of(view) or Operation()
 
 
@@ -127,7 +127,7 @@ def check_query() -> None:
     """
     request = current_request()
     if request.query_string and request.endpoint and current_state().usage:
-        query = current_operation().query
+        query = requested_operation(request).query
         if query is DRY_RUN:
             current_state().dry_run = load_arguments(query)["dry_run"]
         elif query is None:
