@@ -60,8 +60,8 @@ def get_index() -> Response:
     ``docs`` is present only if the operator has switched on the reference page.
     """
     docs = {"docs": "/docs"} if current_settings().docs else {}
-    paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
-    return reply(to_json({"name": "Task, Meeting and Workspace service", **paths}))
+    name = {"name": "Task, Meeting and Workspace service"}
+    return reply(to_json({**name, **docs, "openapi": "/openapi.json", "health": "/healthz"}))
 
 
 @blueprint.get("/healthz")

@@ -47,6 +47,5 @@ def list_knowledge(query: Values) -> Response:
     Without ``q``, the newest entries come first. With ``q``, the best matches come first, but if
     more than 5 000 entries match, the newest matches come first.
     """
-    if query["q"] is None:
-        return reply_page(db.row(Page, "knowledge/list", **query))
-    return reply_page(db.row(Page, "knowledge/search", **query))
+    statement = "knowledge/list" if query["q"] is None else "knowledge/search"
+    return reply_page(db.row(Page, statement, **query))

@@ -145,12 +145,11 @@ def reply_me(**values: object) -> Response:
     usage = current_usage()
     limits: Values = {"minute": None, "day": None}
     for window in usage.windows:
-        # Rounded up, so that a client that waits until then does not come too early.
-        ends = timestamp(ceil(window.ends * 1000) / 1000)
         limits[window.name] = {
             "limit": window.quota,
             "remaining": window.left,
-            "resetsAt": ends,
+            # Rounded up, so that a client that waits until then does not come too early.
+            "resetsAt": timestamp(ceil(window.ends * 1000) / 1000),
         }
     profile = db.row_or_none(
         Body, "me/get", token_id=usage.token_id, limits=to_json(limits), **values

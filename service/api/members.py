@@ -114,8 +114,7 @@ def add_member(member: Values, id: str) -> Response:
             raise http_error("deactivated_user")
         if added.body is None:
             raise http_error("member_already")
-    headers = headers_of_created(added.id)
-    return reply(added.body, 201, headers)
+    return reply(added.body, 201, headers_of_created(added.id))
 
 
 @blueprint.get("/workspaces/<id:id>/members/<id:member>")
@@ -140,8 +139,7 @@ def update_member(changes: Values, id: str, member: str) -> Response:
     admin, or make a member an owner or an admin. The last owner cannot be demoted (409). The
     service ignores read-only fields.
     """
-    role = changes.get("role")
-    return change_member("members/update", id=id, member_id=member, role=role)
+    return change_member("members/update", id=id, member_id=member, role=changes.get("role"))
 
 
 @blueprint.delete("/workspaces/<id:id>/members/<id:member>")

@@ -114,8 +114,7 @@ def create_token(token: Values) -> Response:
         # The session has ended, or an operator has deactivated or deleted the user, after the gate
         # authenticated this request.
         raise http_error("unauthorized")
-    headers = headers_of_created(created.id)
-    return reply_secret(created.body, "token", secret, 201, headers)
+    return reply_secret(created.body, "token", secret, 201, headers_of_created(created.id))
 
 
 @blueprint.delete("/tokens/<id:id>")

@@ -264,8 +264,8 @@ def ping_webhook(id: str) -> Response:
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
         db.run("webhooks/resume", id=id)
-    shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # The text after the colon is for operators only, because it can name an address inside their
     # network.
     error = outcome.error and outcome.error.partition(":")[0]
-    return reply(to_json({**shown, "error": error}))
+    shown = {"status": outcome.status, "milliseconds": outcome.milliseconds, "error": error}
+    return reply(to_json(shown))
