@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service.api.workspaces import PLAN, SLUG
+from service.api.workspaces import Plan, Slug
 from service.callers import CREDENTIALS, SCOPES
 from service.context import current_usage, db
 from service.database.statements import to_json
@@ -13,7 +13,6 @@ from service.logs import timestamp
 from service.values import Values, schemas
 from service.values.types import (
     MAX_NAME,
-    MAX_REFERENCE,
     ROLES,
     Email,
     Id,
@@ -42,8 +41,8 @@ class User(schemas.Resource):
 class ActiveWorkspace(schemas.Resource):
     id = Id("The id of the workspace")
     name = Text(MAX_NAME, "The display name", min=1)
-    slug = Text(MAX_REFERENCE, min=1, **SLUG)
-    plan = Text(MAX_REFERENCE, min=1, **PLAN)
+    slug = Slug()
+    plan = Plan()
     role = OneOf(*ROLES, schema_name="Role", description="What the user may do in the workspace")
 
 

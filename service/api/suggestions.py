@@ -8,10 +8,6 @@ from service.values.types import MAX_REFERENCE, MAX_TEXT, MAX_TITLE, Id, OneOf, 
 from service.web.operation import operation
 from service.web.responses import Page, reply_page
 
-KIND: Values = {
-    "description": "What the AI suggests",
-    "json_schema": {"examples": ["task", "due_date", "assignee"]},
-}
 STATUSES = "pending", "accepted", "dismissed"
 
 blueprint = Blueprint("suggestions", __name__)
@@ -21,7 +17,13 @@ class Suggestion(schemas.Resource):
     """A suggestion by the AI. Only the command ``load`` creates suggestions."""
 
     id = Id("The id of the suggestion")
-    kind = Text(MAX_REFERENCE, min=1, required=True, **KIND)
+    kind = Text(
+        MAX_REFERENCE,
+        "What the AI suggests",
+        min=1,
+        required=True,
+        json_schema={"examples": ["task", "due_date", "assignee"]},
+    )
     title = Text(MAX_TITLE, "The suggestion in brief", min=1, trim=True, required=True)
     body = Text(MAX_TEXT, "Details", load_default=None)
     task_id = Id("The task that the suggestion is about, or null", load_default=None)

@@ -1,5 +1,6 @@
 """Workspaces."""
 
+from functools import partial
 from typing import NamedTuple
 
 from flask import Blueprint, Response
@@ -21,14 +22,20 @@ from service.web.operation import operation
 from service.web.responses import Body, One, reply, reply_one, require_match
 from service.web.safe_writes import expected_versions
 
-SLUG: Values = {
-    "description": "The short name in URLs",
-    "json_schema": {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
-}
-PLAN: Values = {
-    "description": "The plan, which determines the rate limits",
-    "json_schema": {"examples": ["Starter", "Pro", "Team"]},
-}
+Slug = partial(
+    Text,
+    MAX_REFERENCE,
+    "The short name in URLs",
+    min=1,
+    json_schema={"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
+)
+Plan = partial(
+    Text,
+    MAX_REFERENCE,
+    "The plan, which determines the rate limits",
+    min=1,
+    json_schema={"examples": ["Starter", "Pro", "Team"]},
+)
 
 blueprint = Blueprint("workspaces", __name__)
 
@@ -38,8 +45,8 @@ class Workspace(schemas.Resource):
 
     id = Id("The id of the workspace", dump_only=True)
     name = Text(MAX_NAME, "The display name", min=1, trim=True, required=True)
-    slug = Text(MAX_REFERENCE, min=1, dump_only=True, **SLUG)
-    plan = Text(MAX_REFERENCE, min=1, dump_only=True, **PLAN)
+    slug = Slug(dump_only=True)
+    plan = Plan(dump_only=True)
     member_count = ReadOnlyInteger("The number of members")
     created_at = Timestamp("When the workspace was created", dump_only=True)
 
