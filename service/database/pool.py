@@ -206,7 +206,7 @@ class Pool(ConnectionPool[Connection]):
         self.fault: UnusableDatabase | None = None
         self.counters = Counters()
         self.sign_of_life = SignOfLife(
-            program, speedups=settings.uses_speedups if program == "web" else None
+            program, settings.uses_speedups if program == "web" else None
         )
         self._stopping = Event()
         # When to save the counts and to renew the sign of life, by ``monotonic()``.

@@ -16,21 +16,18 @@ class Silent(NamedTuple):
     name: str
 
 
-class SignOfLife:
-    """Renews the row of this process while it lives, and removes it at the end.
+class SignOfLife(NamedTuple):
+    """Renews the row of this process while it lives, and removes it at the end."""
 
-    ``speedups`` says whether a web process uses the speedups; it is None for a worker.
-    """
-
-    def __init__(self, program: str, *, speedups: bool | None) -> None:
-        self._program = program
-        self._speedups = speedups
+    program: str
+    # Whether a web process uses the speedups; None for a worker.
+    speedups: bool | None
 
     def renew(self, connection: Connection) -> None:
         """Renew the row, and remove the rows of processes that were killed."""
         # The name contains the process id, which differs in a fork.
-        name = application_name(self._program)
-        silent = connection.rows(Silent, "processes/renew", name=name, speedups=self._speedups)
+        name = application_name(self.program)
+        silent = connection.rows(Silent, "processes/renew", name=name, speedups=self.speedups)
         for process in silent:
             # Only processes of this host are checked, because only their process ids tell a killed
             # process from a frozen one.
@@ -38,7 +35,7 @@ class SignOfLife:
                 connection.run("processes/remove", name=process.name)
 
     def end(self, connection: Connection) -> None:
-        connection.run("processes/remove", name=application_name(self._program))
+        connection.run("processes/remove", name=application_name(self.program))
 
 
 def is_ours(pid: int) -> bool:
