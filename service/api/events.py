@@ -14,10 +14,6 @@ from service.web.operation import operation
 from service.web.responses import Body, reply
 
 NEXT = "The cursor for the next request, even if the page is empty"
-AFTER = (
-    "The nextCursor of an earlier response; opaque. If events after it may be missing, the response"
-    " is 410. Without a cursor, the page is empty and its nextCursor marks the present"
-)
 
 # The schemas of the events; openapi/events.py describes them.
 EVENT = [{"$ref": f"#/components/schemas/{name}"} for name in ("WorkspaceEvent", "OtherEvent")]
@@ -41,7 +37,12 @@ class EventPage(schemas.Resource):
 
 
 class EventFilter(schemas.Query):
-    after = Cursor(keyed=True, description=AFTER)
+    after = Cursor(
+        keyed=True,
+        description="The nextCursor of an earlier response; opaque. If events after it may be"
+        " missing, the response is 410. Without a cursor, the page is empty and its"
+        " nextCursor marks the present",
+    )
     limit = Limit(100, 500)
     type = OneOf(
         *EVENT_TYPES,

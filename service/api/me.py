@@ -27,8 +27,6 @@ from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
 from service.web.responses import Body, reply
 
-ACTIVE = "The id of the workspace to activate; must be one of your workspaces"
-
 blueprint = Blueprint("me", __name__)
 
 
@@ -79,7 +77,9 @@ class Me(schemas.Resource):
         allow_none=True,
     )
     limits = Nested(RateLimits, "The rate limits, and how many requests are left", dump_only=True)
-    workspace_id = Id(ACTIVE, load_only=True)
+    workspace_id = Id(
+        "The id of the workspace to activate; must be one of your workspaces", load_only=True
+    )
     name = PersonName("Your name, as every workspace shows it", load_only=True)
 
 

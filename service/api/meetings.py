@@ -41,14 +41,11 @@ from service.web.responses import (
 )
 from service.web.safe_writes import expected_versions
 
-PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
 DAY = (
     "; a day, like 2026-11-20, means its beginning in the active workspace's timezone, or in UTC if"
     " there is no active workspace"
 )
-FROM = f"Only meetings that start at this time or later{DAY}"
-TO = f"Only meetings that start before this time{DAY}"
 COMPLETION = "A completed meeting stays completed"
 
 blueprint = Blueprint("meetings", __name__)
@@ -65,7 +62,10 @@ class Meeting(schemas.Resource):
     start_time = Timestamp("When the meeting starts", required=True)
     end_time = Timestamp("When the meeting ends; must be after startTime", required=True)
     platform = OneOf(
-        *PLATFORMS,
+        "google_meet",
+        "zoom",
+        "teams",
+        "in_person",
         schema_name="Platform",
         load_default=None,
         description="Where the meeting takes place",
@@ -107,8 +107,8 @@ class MeetingFilter(schemas.PageQuery):
         "Only meetings of this workspace; by default meetings of all your workspaces",
         data_key="workspaceId",
     )
-    starts_from = Bound(FROM, data_key="from")
-    starts_before = Bound(TO, data_key="to")
+    starts_from = Bound(f"Only meetings that start at this time or later{DAY}", data_key="from")
+    starts_before = Bound(f"Only meetings that start before this time{DAY}", data_key="to")
     limit = Limit(20, 100)
     cursor = Cursor(keyed=True)
 

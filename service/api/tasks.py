@@ -52,9 +52,7 @@ from service.web.safe_writes import expected_versions
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 PROJECT = "An id of your choice, for a project that you keep elsewhere"
-PARENT = "The task of which this is a subtask, or null; a subtask cannot have subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
-SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
 COMPLETED = "When the status became done; null if the status is not done"
 
 blueprint = Blueprint("tasks", __name__)
@@ -89,7 +87,10 @@ class Task(schemas.Resource):
     )
     assignee_id = Id("The id of a member of the workspace", load_default=None)
     project_id = Text(MAX_REFERENCE, PROJECT, min=1, load_default=None)
-    parent_id = Id(PARENT, load_default=None)
+    parent_id = Id(
+        "The task of which this is a subtask, or null; a subtask cannot have subtasks",
+        load_default=None,
+    )
     created_by = Id("The user who created the task", dump_only=True)
     created_at = Timestamp("When the task was created", dump_only=True)
     updated_at = Timestamp("When the task was last changed", dump_only=True)
@@ -133,7 +134,7 @@ class TaskFilter(schemas.PageQuery):
         "Only tasks completed by this user; an id, or `me` (yourself)",
         words=("me",),
     )
-    q = Words(SEARCH)
+    q = Words("Only tasks whose title contains these words, in any case; at most 8 words")
     sort = OneOf(
         "dueDate",
         "completedAt",

@@ -18,7 +18,6 @@ from service.web.responses import Body, headers_of_created, reply, reply_secret
 # how to set the cookie: a browser replaces only a cookie with the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
-WORKSPACE = "The only workspace that the token can use; with null, it acts in your active workspace"
 
 blueprint = Blueprint("tokens", __name__)
 
@@ -36,7 +35,10 @@ class Token(schemas.Resource):
         dump_only=True,
         allow_none=True,
     )
-    workspace_id = Id(WORKSPACE, load_default=None)
+    workspace_id = Id(
+        "The only workspace that the token can use; with null, it acts in your active workspace",
+        load_default=None,
+    )
 
 
 class NewToken(Token):

@@ -40,7 +40,6 @@ from service.webhooks.secrets import CreatedWebhook, RotatedWebhook, derive_secr
 # receiver.
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
-STATES = "enabled", "failing", "disabled"
 
 SHOWN_ONCE = "The key that signs the events, shown once; null if you repeat an Idempotency-Key"
 
@@ -59,7 +58,9 @@ class Webhook(schemas.Resource):
         load_default=None,
     )
     state = OneOf(
-        *STATES,
+        "enabled",
+        "failing",
+        "disabled",
         dump_only=True,
         description="The state is failing from a failed attempt until the next successful one",
     )
