@@ -29,7 +29,7 @@ USER = "pgserver"
 # The longest path of a socket, in bytes, that both Linux and macOS allow.
 # PLAIN_PATH: paths that need no quotes, either for pg_ctl or in PostgreSQL's list of folders.
 MAX_SOCKET_PATH = 103
-PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
+PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
 
 # Sort text in the same order on every machine, but use Unicode's rules for upper and lower case.
 # No fsync: if the machine crashes before the first checkpoint, only data are lost that initdb makes
