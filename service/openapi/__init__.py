@@ -1,9 +1,9 @@
 """The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
-``document.json`` and ``description.md`` have the parts that all operations share, among them the
-response of each error. ``events.json`` has the parts that all events share. ``errors.md`` lists all
-errors. ``examples/`` has a file for each resource, with requests to the demo data and the responses
-to them. Everything else comes from the views: from ``@operation`` and from the docstrings.
+``document.json`` and ``description.md`` have the parts that all operations share. ``events.json``
+has the parts that all events share. ``errors.md`` lists all errors. ``examples/`` has a file for
+each resource, with requests to the demo data and the responses to them. Everything else comes from
+the views: from ``@operation`` and from the docstrings.
 """
 
 import json
@@ -15,7 +15,7 @@ from flask import Blueprint, Flask, Response, current_app
 from service.openapi import page
 from service.openapi.events import WEBHOOKS, feed, webhook
 from service.openapi.json_schema import JSON, Schemas
-from service.openapi.operations import Endpoint, Shared, read_examples, tag
+from service.openapi.operations import Endpoint, Shared, error_response, read_examples, tag
 from service.web.operation import operation, operation_of
 from service.web.responses import reply
 
@@ -56,8 +56,7 @@ def build(app: Flask) -> JSON:
     common = json.loads(read("document.json"))
     components = common["components"]
     schemas, examples = Schemas(components["schemas"]), read_examples(HERE / "examples")
-    errors = {error.pop("status"): (name, error) for name, error in components["responses"].items()}
-    shared = Shared(schemas, examples, errors)
+    shared = Shared(schemas, examples, components["responses"])
     feed(schemas, examples)
     tags: dict[str, dict[str, str]] = {}
     paths: dict[str, JSON] = {}
@@ -70,6 +69,9 @@ def build(app: Flask) -> JSON:
             tags[found["name"]] = found
     if not app.config["SETTINGS"].login_keys:
         del components["securitySchemes"]["loginKey"]
+    components["responses"] = {
+        name: error_response(error, examples, limited=True) for name, error in shared.errors.items()
+    }
     common["info"]["description"] = read("description.md") + read("errors.md")
     return {
         **common,

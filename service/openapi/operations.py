@@ -5,6 +5,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from http import HTTPStatus
 from inspect import getdoc
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +18,8 @@ from service.values.types import camel_case, singular
 from service.web.gate import is_public
 from service.web.operation import DRY_RUN, Operation, View
 
-LIMITS = (
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "RateLimit-Policy",
-    "RateLimit",
-)
+RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
+LIMITS = *RATE_LIMIT, "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
 
@@ -38,12 +34,13 @@ PATH_ID: JSON = {
 # The schema of this document itself allows everything, because generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
-# The examples: ``events`` by type, ``paths``, ``requests`` and ``responses`` by operation.
+# The examples: ``errors`` by name, ``events`` by type, ``paths``, ``requests`` and ``responses`` by
+# operation.
 Examples = dict[str, JSON]
 
 
 def read_examples(folder: Path) -> Examples:
-    """Read the files of a folder: one for each resource."""
+    """Read the files of a folder: one for each resource, and one for errors."""
     examples: Examples = defaultdict(dict)
     for path in sorted(folder.glob("*.json")):
         for part, named in json.loads(path.read_bytes()).items():
@@ -56,8 +53,9 @@ class Shared(NamedTuple):
 
     schemas: Schemas
     examples: Examples
-    # By status: the name of the component that an error refers to, and this component.
-    errors: dict[int, tuple[str, JSON]]
+    # By the name of a component: the status and the description of an error, and the headers that
+    # only responses with this error have.
+    errors: JSON
 
 
 def refer(kind: str, *names: str) -> JSON:
@@ -196,13 +194,33 @@ class Endpoint:
         return sorted(statuses)
 
     def failure(self, status: int) -> JSON:
-        """Refer to the response of an error, or show it without headers that it never has here."""
-        name, response = self.errors[status]
-        never = set() if self.gated else {*LIMITS, "Dry-Run"}
-        if not self.locks:
+        """Refer to the response of an error; a public operation's response has no rate limits."""
+        (name,) = (name for name, error in self.errors.items() if error["status"] == status)
+        if status == HTTPStatus.PRECONDITION_FAILED and not self.locks:
             # A batch names versions in its body, so there is no single version for a header.
-            never.add("ETag")
-        if never.isdisjoint(response["headers"]):
+            return error_response({**self.errors[name], "headers": {}}, self.examples, limited=True)
+        if self.gated:
             return {"$ref": f"#/components/responses/{name}"}
-        headers = {name: value for name, value in response["headers"].items() if name not in never}
-        return {**response, "headers": headers}
+        return error_response(self.errors[name], self.examples, limited=False)
+
+
+def error_response(error: JSON, examples: Examples, *, limited: bool) -> JSON:
+    """Describe the response of an error with examples; ``limited`` adds the rate-limit headers."""
+    status = error["status"]
+    # The gate does not count a request that did not arrive in time, or for which there was no
+    # database.
+    counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
+    names = (*(LIMITS if counted else RATE_LIMIT), "Dry-Run") if limited else ()
+    content = {
+        "schema": {"$ref": "#/components/schemas/ErrorResponse"},
+        "examples": {
+            name: {"value": example}
+            for name, example in examples["errors"].items()
+            if example["status"] == status
+        },
+    }
+    return {
+        "description": error["description"],
+        "headers": {**refer("headers", *names, "X-Request-Id"), **error.get("headers", {})},
+        "content": {"application/json": content},
+    }
