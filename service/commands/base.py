@@ -8,19 +8,19 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import click
 import psycopg
 from marshmallow import ValidationError, fields
-from psycopg.rows import namedtuple_row
 
 from service.database import pool
 from service.database.remedies import remedy
-from service.database.statements import STATEMENTS, Connection, IdRow, Row
+from service.database.statements import Connection, IdRow, Row
 from service.settings import InvalidSetting, Settings
 from service.values.schemas import flatten
-from service.values.types import camel_case
+from service.values.types import Timestamp, camel_case
 
 email_argument = click.argument("email")
 slug_argument = click.argument("slug")
@@ -120,6 +120,12 @@ def validate(field: fields.Field[Any], name: str, value: str) -> Any:
         raise ValidationError({name: error.messages}) from None
 
 
+def timestamp(text: str) -> datetime:
+    """Load the value of an option --since."""
+    moment: datetime = validate(Timestamp(), "--since", text)
+    return moment
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; raises ClickException unless the answer is yes."""
     if yes:
@@ -165,13 +171,6 @@ def echo_ids(name: str, absent: str = "", /, **values: object) -> None:
     """Like :func:`query`, but print the id of each row."""
     for row in query(IdRow, name, absent, **values):
         click.echo(row.id)
-
-
-def echo_list(name: str, *, as_json: bool, **values: object) -> None:
-    """Run ``sql/<name>.sql`` on a new connection, and print all its rows with all its columns."""
-    with connect() as connection, connection.cursor(row_factory=namedtuple_row) as cursor:
-        rows = cursor.execute(STATEMENTS[name].source, values).fetchall()
-    echo_rows(rows, as_json=as_json)
 
 
 def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 import click
 
@@ -9,20 +10,41 @@ from service.callers import SCOPES, SESSION_DAYS, CreatedSession, create_credent
 from service.commands.base import (
     confirm,
     echo_ids,
-    echo_list,
+    echo_rows,
     email_argument,
     json_option,
     one_row,
-    validate,
+    query,
+    timestamp,
     yes_option,
 )
 from service.commands.users import ListedUser, find_user
 from service.database.statements import IdRow
 from service.output import echo_secret
-from service.values.types import Timestamp, uuid_or_nil
+from service.values.types import uuid_or_nil
 
 # What to do if a new token or session could not be printed.
 NOBODY_HAS = "the {} exists, but nobody has it: token list {} shows its id, revoke it"
+
+
+class ListedToken(NamedTuple):
+    id: str
+    kind: str
+    scope: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+    workspace: str | None
+    name: str | None
+
+
+class ListedSession(NamedTuple):
+    id: str
+    email: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str
 
 
 token = click.Group("token")
@@ -95,7 +117,8 @@ def list_tokens(email: str, as_json: bool) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """
-    echo_list("tokens/list", user_id=find_user(email).id, as_json=as_json)
+    rows = query(ListedToken, "tokens/list", user_id=find_user(email).id)
+    echo_rows(rows, as_json=as_json)
 
 
 @token.command("revoke")
@@ -144,12 +167,6 @@ def create_session(email: str, expires_in: int) -> None:
     echo_secret(new_session(email, expires_in), NOBODY_HAS.format("session", email))
 
 
-def timestamp(text: str) -> datetime:
-    """Load the value of an option --since."""
-    moment: datetime = validate(Timestamp(), "--since", text)
-    return moment
-
-
 # The commands list and revoke have this option.
 since_option = partial(
     click.option,
@@ -168,7 +185,8 @@ def list_sessions(since: datetime | None, as_json: bool) -> None:
 
     Columns: id, email, created, last used, expires.
     """
-    echo_list("sessions/list", since=since or "-infinity", as_json=as_json)
+    rows = query(ListedSession, "sessions/list", since=since or "-infinity")
+    echo_rows(rows, as_json=as_json)
 
 
 @session.command("revoke")

@@ -12,14 +12,13 @@ from service.callers import OPERATOR
 from service.commands.base import (
     current_settings,
     echo_ids,
-    echo_list,
     echo_rows,
     json_option,
     one_row,
     query,
     slug_argument,
+    timestamp,
 )
-from service.commands.tokens import timestamp
 from service.commands.workspaces import find_workspace
 from service.output import echo_secret
 from service.values.types import camel_case, uuid_or_nil
@@ -57,6 +56,24 @@ class FoundDelivery(NamedTuple):
     id: str
 
 
+class ListedAttempt(NamedTuple):
+    """One attempt. A delivery without an attempt has one row, in which the attempt is null."""
+
+    id: str
+    type: str
+    state: str
+    number: int | None
+    at: str | None
+    status: int | None
+    milliseconds: int | None
+    error: str | None
+    answer: str | None
+    next_attempt_at: str | None
+    webhook_id: str
+    # The id of the task, meeting or suggestion.
+    about: str | None
+
+
 webhook = click.Group("webhook")
 id_argument = click.argument("id")
 
@@ -76,8 +93,8 @@ def list_webhooks(slug: str, as_json: bool) -> None:
         shown = json.loads(row.body)
         if shown["events"] is None and not as_json:
             shown["events"] = ["all"]
-        # The last three columns are those of the statement.
-        shared = [shown[camel_case(name)] for name in WebhookLine._fields[:-3]]
+        names = WebhookLine._fields[: -len(row[1:])]
+        shared = [shown[camel_case(name)] for name in names]
         lines.append(WebhookLine._make([*shared, *row[1:]]))
     echo_rows(lines, as_json=as_json)
 
@@ -159,8 +176,8 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
     webhook_id = None if id is None else find_webhook(id).id
     about = about and about.lower()
-    values = {"id": webhook_id, "about": about, "limit": limit}
-    echo_list("deliveries/attempts", **values, as_json=as_json)
+    rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
+    echo_rows(rows, as_json=as_json)
 
 
 @webhook.command("redeliver")
