@@ -121,8 +121,6 @@ class TaskBatchResult(schemas.StrictSchema):
 class Locked(NamedTuple):
     # The ids of the tasks of ``update`` and ``delete`` that do not exist.
     missing: list[str]
-    # True if every other one has the expected version, if there is one.
-    matched: bool
     # False if the tasks have more JSON than one batch may change and delete.
     fits: bool
 
@@ -162,7 +160,7 @@ def change_tasks(batch: Values) -> Response:
         try:
             # A rollback of this savepoint keeps the locks.
             with db.transaction():
-                if locked.missing or not locked.matched:
+                if locked.missing:
                     raise NotFound("task")
                 created = [create(*item) for item in items["create"]]
                 updated = [update(*item) for item in items["update"]]
@@ -204,7 +202,6 @@ def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) ->
             Locked,
             "tasks/batch_lock",
             ids=of("id", existing),
-            versions=[item.get("version") for item in existing],
             deleted_ids=of("id", deletes),
             new_ids=of("id", creates),
             parent_ids=of("parent_id", written),

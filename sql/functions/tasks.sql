@@ -77,19 +77,16 @@ $$;
 
 -- Take every lock that a batch needs, in the order of locks, so that none of its later statements
 -- waits for a lock that another request holds. Return the ids of the tasks to change or to delete
--- that do not exist; whether all the others have the expected version, if one is given; and whether
--- the tasks, with the subtasks of those to delete, have at most 4 MiB of JSON: the response, the
--- events and the errors of the batch show them whole.
+-- that do not exist, and whether the others, with the subtasks of those to delete, have at most
+-- 4 MiB of JSON: the response, the events and the errors of the batch show them whole.
 CREATE OR REPLACE FUNCTION lock_batch(
     workspace_id uuid,
     ids uuid[],
-    versions integer[],
     deleted_ids uuid[],
     new_ids uuid[],
     parent_ids uuid[],
     assignee_ids uuid[],
     OUT missing uuid[],
-    OUT matched boolean,
     OUT fits boolean
 )
 LANGUAGE plpgsql
@@ -141,13 +138,6 @@ BEGIN
     );
     PERFORM set_config('service.has_all_locks', 'on', true);
     missing := ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(locked));
-    matched := NOT EXISTS (
-        SELECT
-          FROM unnest(ids, versions) AS item (id, version)
-          JOIN tasks AS task ON task.id = item.id
-         WHERE task.workspace_id = lock_batch.workspace_id
-           AND task.version <> item.version
-    );
     -- If a subtask was made while the batch waited for its parent, this locks it too, and fails if
     -- it would have to wait.
     -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without

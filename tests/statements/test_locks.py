@@ -328,16 +328,16 @@ def test_a_worker_does_not_wait_for_a_request_that_is_revoking_a_token(
     assert run(connection, "worker/prune_tokens", after="")[0]["deleted"] == 1
 
 
-# The ids of tasks in Acme, in ascending order, and what a batch does with each.
-SUBTASK, CHANGED, PARENT, DELETED = (str(uuid.UUID(int=number)) for number in range(1, 5))
-NEW = str(uuid.UUID(int=9))
+# The ids of tasks in Acme, in ascending order, and what a batch does with each. The last one has
+# the id of a task to create, as a task has that another request is deleting.
+SUBTASK, CHANGED, PARENT, DELETED, NEW = (str(uuid.UUID(int=number)) for number in range(1, 6))
 
 
 @pytest.fixture
 def family(connection, cast):
     """Insert these tasks; the subtask has a lower id than its parent, which the batch deletes."""
     author = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
-    for id in (DELETED, PARENT, CHANGED):
+    for id in (NEW, DELETED, PARENT, CHANGED):
         insert(connection, "tasks", id=id, **author)
     insert(connection, "tasks", id=SUBTASK, parent_id=DELETED, **author)
 
@@ -349,11 +349,11 @@ def rows_of_a_batch(cast):
         *(("users", f"id = '{user}'") for user in users),
         *(("members", f"user_id = '{user}' AND workspace_id = '{workspace}'") for user in users),
         ("workspaces", f"id = '{workspace}'"),
-        *(("tasks", f"id = '{id}'") for id in (SUBTASK, CHANGED, PARENT, DELETED)),
+        *(("tasks", f"id = '{id}'") for id in (SUBTASK, CHANGED, PARENT, DELETED, NEW)),
     ]
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(10))
 def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
     connection, meanwhile, cast, family, number
 ):
@@ -362,7 +362,6 @@ def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
     table, condition = rows[number]
     batch = {
         "ids": [DELETED, CHANGED],
-        "versions": [None, 1],
         "deleted_ids": [DELETED],
         "new_ids": [NEW],
         "parent_ids": [PARENT],
@@ -373,14 +372,14 @@ def test_a_batch_locks_each_row_that_it_needs_in_the_order_of_locks(
         assert [is_locked(connection, *row) for row in rows] == [
             place <= number for place in range(len(rows))
         ]
-    assert found == [{"missing": [], "matched": True, "fits": True}]
+    assert found == [{"missing": [], "fits": True}]
 
 
 def test_two_batches_lock_the_ids_of_new_tasks_in_the_same_order(
     connection, connect, meanwhile, cast
 ):
     ids = [str(uuid.uuid4()) for _ in range(5)]
-    names = "ids", "versions", "deleted_ids", "parent_ids", "assignee_ids"
+    names = "ids", "deleted_ids", "parent_ids", "assignee_ids"
     lists = {name: [] for name in names}
     locked = """
         SELECT objid
