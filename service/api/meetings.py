@@ -41,6 +41,7 @@ from service.web.responses import (
 )
 from service.web.safe_writes import expected_versions
 
+PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
 DAY = (
     "; a day, like 2026-11-20, means its beginning in the active workspace's timezone, or in UTC if"
@@ -62,10 +63,7 @@ class Meeting(schemas.Resource):
     start_time = Timestamp("When the meeting starts", required=True)
     end_time = Timestamp("When the meeting ends; must be after startTime", required=True)
     platform = OneOf(
-        "google_meet",
-        "zoom",
-        "teams",
-        "in_person",
+        *PLATFORMS,
         schema_name="Platform",
         load_default=None,
         description="Where the meeting takes place",
