@@ -43,6 +43,7 @@ HEAD = b"""<meta name="viewport" content="width=device-width, initial-scale=1">
   .swagger-ui table thead { display: none; }
   .swagger-ui table tbody tr td { min-width: 0; max-width: 100%; padding: 4px 0; }
   .swagger-ui :is(input, select, textarea) { min-width: 0 !important; max-width: 100%; }
+  .swagger-ui .servers { overflow-x: clip; }
   .swagger-ui pre, .swagger-ui .highlight-code { max-width: 100%; overflow-x: auto; }
 }
 </style>
