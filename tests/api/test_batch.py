@@ -374,6 +374,14 @@ def test_a_batch_changes_and_deletes_at_most_4_mib_of_json(
     )
 
 
+@pytest.mark.slow
+def test_a_batch_of_tasks_whose_texts_alone_have_over_4_mib_gets_409(alice, insert_large):
+    """For such a batch, PostgreSQL does not write the JSON."""
+    ids = insert_large(4 * 1024 * 1024 // MAX_LENGTH + 1, "x")
+    response = alice.post(PATH, {"delete": [{"id": id} for id in ids]})
+    assert "4 MiB of JSON" in error_message(response, 409)
+
+
 def test_the_errors_of_a_batch_have_current_tasks_until_these_have_1_mib(alice, insert_large):
     ids = insert_large(10, "\x02")
     items = [{"id": id, "version": 9, "title": "y"} for id in ids]
