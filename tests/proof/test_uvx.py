@@ -60,6 +60,8 @@ def test_from_an_empty_home_uvx_starts_the_service_with_demo_data(index):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A script starts what ends in & with SIGINT ignored, and every child inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         printed = {}
