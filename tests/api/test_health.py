@@ -113,7 +113,14 @@ def test_healthz_returns_503_while_a_table_is_missing(other, check_other):
 
 
 @pytest.mark.parametrize(
-    "item", ["TABLE tasks", "SEQUENCE event_positions", "FUNCTION announce", "SCHEMA public"]
+    "item",
+    [
+        "TABLE tasks",
+        "TABLE schema_migrations",
+        "SEQUENCE event_positions",
+        "FUNCTION announce",
+        "SCHEMA public",
+    ],
 )
 def test_healthz_returns_503_while_the_service_may_not_use_an_object(other, start, granted, item):
     with granted(other) as (role, url), psycopg.connect(other, autocommit=True) as owner:
