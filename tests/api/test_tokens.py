@@ -231,9 +231,14 @@ def test_a_token_for_one_workspace_works_without_an_active_workspace_and_cannot_
 def test_the_end_of_the_membership_revokes_the_token_for_that_workspace(
     worker, alice, cast, connection, initech, end
 ):
+    earlier = {"revoked": "2020-01-01T00:00:00Z", "workspace_id": cast["acme"]}
+    insert_token(connection, cast["alice"], "earlier", **earlier)
     connection.execute(end, cast)
     error_message(worker.get("/me"), 401)
     if end.startswith("DELETE FROM members"):
+        # A token that was revoked before keeps its time.
+        found = rows(connection, cast["alice"])
+        assert min(row["revoked_at"] for row in found if row["revoked_at"]).year == 2020
         insert_member(connection, cast["acme"], cast["alice"])
         error_message(worker.get("/me"), 401)
         insert_member(connection, initech, cast["alice"])
