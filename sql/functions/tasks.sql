@@ -165,6 +165,8 @@ $$;
 
 -- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
 -- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
+-- The trigger fails if there is no parent yet. The foreign key, which looks later, might find one
+-- that was made meanwhile as a subtask.
 -- The workspace, which the foreign key of a new task locks, comes first in the order of locks.
 CREATE OR REPLACE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
@@ -184,16 +186,17 @@ BEGIN
      WHERE workspace_id = NEW.workspace_id
        AND id = NEW.parent_id
        FOR SHARE SKIP LOCKED;
-    IF NOT FOUND AND has_all_locks() THEN
-        RAISE foreign_key_violation
-              USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
-    ELSIF NOT FOUND THEN
+    IF NOT FOUND AND NOT has_all_locks() THEN
         SELECT parent_id
           INTO grandparent_id
           FROM tasks
          WHERE workspace_id = NEW.workspace_id
            AND id = NEW.parent_id
            FOR SHARE;
+    END IF;
+    IF NOT FOUND THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
     END IF;
     IF grandparent_id IS NOT NULL THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
@@ -208,11 +211,30 @@ BEGIN
 END
 $$;
 
+-- Raise an error if a task has more subtasks than this number, which the transaction has locked
+-- after it locked the task: one was added while it waited for the task. The foreign key would wait
+-- for a transaction that holds this subtask and may in turn wait for the task.
+-- The query has a newer snapshot than the caller, and nobody can add a subtask any more.
+CREATE OR REPLACE FUNCTION require_subtasks(workspace_id uuid, parent_id uuid, number bigint)
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM FROM tasks
+      WHERE tasks.workspace_id = require_subtasks.workspace_id
+        AND tasks.parent_id = require_subtasks.parent_id
+     HAVING count(*) > number;
+    IF FOUND THEN
+        RAISE serialization_failure;
+    END IF;
+END
+$$;
+
 -- Reject a new assignment to a deactivated user.
 -- The command load may insert an older task of a deactivated assignee: created_at of the task must
 -- lie before the deactivation. A task that this transaction creates is rejected, even if the
--- transaction began before the deactivation or in the same millisecond. A user who is not in the
--- workspace passes here, and the foreign key rejects the task.
+-- transaction began before the deactivation or in the same millisecond. As in check_parent(), the
+-- foreign key might find a member who has joined meanwhile, so the trigger fails if there is none.
 -- The lock on the user makes this transaction wait for a deactivation that has not committed yet,
 -- and makes a later deactivation wait for this transaction. The foreign keys would lock the
 -- workspace before the member, so the trigger locks the member itself, directly after the user, as
@@ -231,10 +253,7 @@ BEGIN
        AND member.user_id = NEW.assignee_id
        FOR SHARE OF person SKIP LOCKED
        FOR KEY SHARE OF member SKIP LOCKED;
-    IF NOT FOUND AND has_all_locks() THEN
-        RAISE foreign_key_violation
-              USING CONSTRAINT = 'assigneeId must be the id of a member of the workspace';
-    ELSIF NOT FOUND THEN
+    IF NOT FOUND AND NOT has_all_locks() THEN
         SELECT person.deactivated_at
           INTO since
           FROM members AS member
@@ -243,6 +262,10 @@ BEGIN
            AND member.user_id = NEW.assignee_id
            FOR SHARE OF person
            FOR KEY SHARE OF member;
+    END IF;
+    IF NOT FOUND THEN
+        RAISE foreign_key_violation
+              USING CONSTRAINT = 'assigneeId must be the id of a member of the workspace';
     END IF;
     IF since IS NOT NULL
        AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())

@@ -1,7 +1,7 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each,
 -- subtasks first.
 -- The statement first locks them all, in the order of their ids. Once it has locked the task, no
--- other transaction can add a subtask.
+-- other transaction can add a subtask; if one was added before that, the statement fails.
 -- It deletes nothing if the task has more than 10 000 subtasks, or if the events would contain more
 -- than 16 MiB of text, because writing the events would exceed statement_timeout. Without an
 -- enabled webhook and without a reader of the feed, no events are written.
@@ -21,6 +21,7 @@ WITH locked AS MATERIALIZED (
        FOR UPDATE
 ), subtasks AS MATERIALIZED (
     SELECT array_agg(id) AS ids,
+           count(*) AS number,
            count(*) <= 10000 AND coalesce(sum(bytes), 0) <= 16777216 AS few
       FROM locked
      WHERE id <> %(id)s
@@ -40,7 +41,11 @@ WITH locked AS MATERIALIZED (
                        AND read_at IS NOT NULL
                 )
                 THEN few
-           END AS announceable
+           END AS announceable,
+           CASE
+               WHEN body IS NULL
+               THEN require_subtasks(%(workspace_id)s, %(id)s, subtasks.number)
+           END AS checked
       FROM locked AS target
      CROSS JOIN subtasks
      WHERE target.id = %(id)s

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 from support.http import Client, error_message, invalid_field
+from support.processes import wait_until
 from support.receivers import subscribe
 from support.rows import TOKENS, insert_member
-from support.statements import until_waiting
+from support.statements import trigger, until_waiting, waiting
 
 LOW, MIDDLE, HIGH = (f"0000000{number}-0000-7000-8000-000000000000" for number in (1, 2, 3))
 BATCH = "/tasks/batch"
@@ -149,6 +150,27 @@ def test_a_batch_deletes_a_subtask_that_was_made_while_it_waited_for_the_parent(
         assert client.get(f"/tasks/{MIDDLE}").status_code == 404
 
 
+@pytest.mark.parametrize(("version", "status"), [(1, 409), (2, 412)])
+def test_a_delete_does_not_wait_for_a_subtask_that_was_made_after_it_began(
+    client, connection, cast, others, threads, version, status
+):
+    create(client, id=MIDDLE)
+    create(client, id=LOW, parentId=MIDDLE)
+    first, subtask = others(), others()
+    hold(first, "tasks", LOW)
+    expected = {"If-Match": f'"{version}"'}
+    running = threads.submit(client.delete, f"/tasks/{MIDDLE}", headers=expected)
+    until_waiting(connection, running)
+    make(subtask, cast, HIGH, MIDDLE)
+    subtask.commit()
+    hold(subtask, "tasks", HIGH)
+    first.rollback()
+    error_message(answer(running), status)
+    subtask.rollback()
+    assert client.delete(f"/tasks/{MIDDLE}").status_code == 204
+    assert client.get(f"/tasks/{HIGH}").status_code == 404
+
+
 def test_no_request_waits_for_a_member_who_was_added_after_it_began(
     client, connection, cast, others, threads
 ):
@@ -165,6 +187,31 @@ def test_no_request_waits_for_a_member_who_was_added_after_it_began(
     assert invalid_field(answer(running), "assigneeId")
     member.rollback()
     assert client.patch(f"/tasks/{HIGH}", body).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["parentId", "assigneeId"])
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_no_task_names_a_row_that_appeared_after_the_check_of_that_row(
+    client, connection, cast, others, threads, method, field
+):
+    """A foreign key would see the row: here a subtask as a parent, and a deactivated assignee."""
+    create(client, id=LOW)
+    body = {"title": "last", field: MIDDLE if field == "parentId" else cast["charlie"]}
+    lock = "SELECT pg_advisory_xact_lock(1)"
+    other = others()
+    other.execute(lock)
+    # Triggers run in the order of their names, so this one runs after the checks.
+    wait = f"IF NEW.title = 'last' THEN PERFORM ({lock}); END IF; RETURN NEW;"
+    with trigger(connection, "BEFORE INSERT OR UPDATE ON tasks", wait):
+        path = f"/tasks/{LOW}" if method == "PATCH" else "/tasks"
+        running = threads.submit(client.send, method, path, json=body)
+        wait_until(lambda: running.done() or waiting(connection))
+        make(other, cast, HIGH)
+        make(other, cast, MIDDLE, HIGH)
+        insert_member(other, cast["acme"], cast["charlie"])
+        other.execute("UPDATE users SET deactivated_at = now_ms() WHERE name = 'Charlie'")
+        other.commit()
+        assert invalid_field(answer(running), field)
 
 
 def test_a_subtask_waits_for_its_workspace_before_it_locks_the_parent(
