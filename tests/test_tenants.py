@@ -657,7 +657,9 @@ def copies(connection, cast, acme):
             f"  FROM {row['name']} AS original CROSS JOIN LATERAL jsonb_populate_record("
             f"           NULL::{row['name']},"
             "            replace(replace(to_jsonb(original)::text, %s, %s), %s, %s)::jsonb"
-            "        ) AS copy WHERE original.workspace_id = %s",
+            "        ) AS copy WHERE original.workspace_id = %s"
+            # Parents come before their subtasks.
+            " ORDER BY to_jsonb(original) ->> 'parent_id' NULLS FIRST",
             (cast["acme"], cast["globex"], cast["alice"], cast["charlie"], cast["acme"]),
         )
     return World(connection, cast["globex"], cast["charlie"])

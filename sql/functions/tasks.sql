@@ -165,8 +165,8 @@ $$;
 
 -- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
 -- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
--- The trigger fails if there is no parent yet. The foreign key, which looks later, might find one
--- that was made meanwhile as a subtask.
+-- The trigger fails if there is no parent yet, even if the statement inserts it later. The foreign
+-- key, which looks at the end, might find one that another transaction has made as a subtask.
 -- The workspace, which the foreign key of a new task locks, comes first in the order of locks.
 CREATE OR REPLACE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
@@ -196,7 +196,8 @@ BEGIN
     END IF;
     IF NOT FOUND THEN
         RAISE foreign_key_violation
-              USING CONSTRAINT = 'parentId must be the id of a task of the workspace';
+              USING CONSTRAINT = 'parentId must be the id of a task of the workspace',
+                    HINT = 'Insert each task before its subtasks.';
     END IF;
     IF grandparent_id IS NOT NULL THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
@@ -234,7 +235,7 @@ $$;
 -- The command load may insert an older task of a deactivated assignee: created_at of the task must
 -- lie before the deactivation. A task that this transaction creates is rejected, even if the
 -- transaction began before the deactivation or in the same millisecond. As in check_parent(), the
--- foreign key might find a member who has joined meanwhile, so the trigger fails if there is none.
+-- foreign key might find a member who has joined later, so the trigger fails if there is none.
 -- The lock on the user makes this transaction wait for a deactivation that has not committed yet,
 -- and makes a later deactivation wait for this transaction. The foreign keys would lock the
 -- workspace before the member, so the trigger locks the member itself, directly after the user, as
