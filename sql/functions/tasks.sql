@@ -212,9 +212,9 @@ BEGIN
 END
 $$;
 
--- Raise an error if a task has more subtasks than this number, which the transaction has locked
--- after it locked the task: one was added while it waited for the task. The foreign key would wait
--- for a transaction that holds this subtask and may in turn wait for the task.
+-- Raise an error if a task has more than this number of subtasks. The caller has locked the task
+-- and this number of them, so another one was added while the caller waited for a lock. The foreign
+-- key would wait for a transaction that holds it, and that transaction may wait for the task.
 -- The query has a newer snapshot than the caller, and nobody can add a subtask any more.
 CREATE OR REPLACE FUNCTION require_subtasks(workspace_id uuid, parent_id uuid, number bigint)
 RETURNS void
