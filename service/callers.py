@@ -18,7 +18,11 @@ SCOPES = "read", "write"
 SESSION_DAYS = 30
 
 # The parameters of a statement that an operator or the login page runs. No rights restrict them.
-OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
+OPERATOR: dict[str, object] = {
+    "user_id": None,
+    "token_id": None,
+    "token_workspace_id": None,
+}
 
 
 class CreatedSession(NamedTuple):

@@ -55,7 +55,8 @@ class RequestState:
         # been read, and the previous response on the connection had been sent. Without
         # ``service.speedups.http_server``, the time at which Flask received the request.
         self.arrived = monotonic()
-        # Parameters of every statement: ``user_id``, ``workspace_id`` and ``token_workspace_id``.
+        # Parameters of every statement: ``user_id``, ``token_id``, ``workspace_id`` and
+        # ``token_workspace_id``.
         self.caller: dict[str, object] = {}
         self.event_ids: list[str] = []
 

@@ -761,7 +761,7 @@ def test_every_statement_that_a_request_runs_takes_the_caller_as_a_parameter():
     for name in names - WITHOUT_CALLER.keys():
         # Comments do not count.
         text = re.sub(rb"--.*", b"", STATEMENTS[name].source)
-        assert re.search(rb"%\((user_id|workspace_id)\)s", text), (
+        assert re.search(rb"%\((user_id|token_id|workspace_id)\)s", text), (
             f"sql/{name}.sql takes neither %(user_id)s nor %(workspace_id)s: add one to its WHERE,"
             " or the reason to WITHOUT_CALLER in tests/test_tenants.py"
         )

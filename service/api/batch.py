@@ -1,8 +1,8 @@
 """Many tasks in one request.
 
-A batch runs the statements for single tasks, one task after another, in one transaction. Before it
-takes all locks that these statements need. If a task is refused, the batch goes through all tasks
-again, in order to find every refused one; then everything is rolled back.
+A batch runs the statements for single tasks, one task after another, in one transaction, which first
+takes the locks that they need. If a task is refused, the batch goes through all tasks again, in order
+to find every refused one; then everything is rolled back.
 """
 
 # A field of a batch may have another class than the same field of a task: a client sends the id
@@ -118,10 +118,10 @@ class TaskBatchResult(schemas.StrictSchema):
     deleted = StringList(Id(), MAX_ITEMS, "The ids of the deleted tasks", dump_only=True)
 
 
-class Locked(NamedTuple):
+class Begun(NamedTuple):
     # The ids of the tasks of ``update`` and ``delete`` that do not exist.
     missing: list[str]
-    # False if the tasks have more JSON than one batch may change and delete.
+    # False if the tasks are more than one batch may change and delete.
     fits: bool
 
 
@@ -146,7 +146,8 @@ def change_tasks(batch: Values) -> Response:
     ``create[3].title`` or ``update[0].version``. The status is that of the first error: 400 for
     invalid values, 404 for a task that does not exist, 409 for an ``id`` that is taken, 412 for
     another version. The response is also 409 if the tasks of ``update`` and ``delete``, with the
-    subtasks of the latter, have more than 4 MiB of JSON together.
+    subtasks of the latter, have more than 4 MiB of JSON together, or if their events would be more than
+    20 000 deliveries to webhooks.
     """
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
     set_due_days([*creates, *changes])
@@ -156,11 +157,11 @@ def change_tasks(batch: Values) -> Response:
         "delete": [(item["id"], versions(item)) for item in deletes],
     }
     with db.transaction():
-        locked = lock(creates, changes, deletes)
+        begun = begin(changes, deletes)
         try:
             # A rollback of this savepoint keeps the locks.
             with db.transaction():
-                if locked.missing:
+                if begun.missing:
                     raise NotFound("task")
                 created = [create(*item) for item in items["create"]]
                 updated = [update(*item) for item in items["update"]]
@@ -170,7 +171,7 @@ def change_tasks(batch: Values) -> Response:
                     with suppress(NotFound):
                         deleted += delete(*item).event_ids
         except REFUSALS:
-            raise refusal(items, {*locked.missing}) from None
+            raise refusal(items, {*begun.missing}) from None
     event_ids = [row.event_id for row in created] + [row.event_id for row in updated]
     webhooks.post_before_response(*event_ids, *deleted)
     lists = [b",".join(row.body for row in rows) for rows in (created, updated)]
@@ -186,32 +187,18 @@ def versions(item: Values) -> str:
     return only([item["version"]]) if item.get("version") else ANY_VERSION
 
 
-def lock(creates: list[Values], changes: list[Values], deletes: list[Values]) -> Locked:
-    """Take all locks that the batch needs.
-
-    Raise 409 if its tasks are too large, or if another request holds a subtask that was made while
-    the batch waited for the parent.
-    """
-    existing, written = [*changes, *deletes], [*creates, *changes]
-
-    def of(name: str, items: list[Values]) -> list[str]:
-        return [item[name] for item in items if item.get(name)]
-
-    try:
-        locked = db.row(
-            Locked,
-            "tasks/batch_lock",
-            ids=of("id", existing),
-            deleted_ids=of("id", deletes),
-            new_ids=of("id", creates),
-            parent_ids=of("parent_id", written),
-            assignee_ids=of("assignee_id", written),
-        )
-    except psycopg.errors.LockNotAvailable:
-        raise http_error("concurrent_change") from None
-    if not locked.fits:
+def begin(changes: list[Values], deletes: list[Values]) -> Begun:
+    """Take the locks of the batch; raises 409 if its tasks are too large."""
+    begun = db.row(
+        Begun,
+        "tasks/begin_batch",
+        ids=[item["id"] for item in (*changes, *deletes)],
+        deleted_ids=[item["id"] for item in deletes],
+        is_alone=bool(deletes) or any("parent_id" in item for item in changes),
+    )
+    if not begun.fits:
         raise http_error("batch_too_large")
-    return locked
+    return begun
 
 
 def refusal(items: Arguments, missing: set[str]) -> HTTPError:

@@ -57,9 +57,8 @@ class EventFilter(schemas.Query):
 
 
 class Feed(NamedTuple):
-    """The feed of the workspace; ``ready`` is true once every change records an event."""
-
-    ready: bool
+    # True once every change records an event; null for a caller without a workspace.
+    ready: bool | None
 
 
 class Settled(NamedTuple):
@@ -80,10 +79,10 @@ def list_events(query: Values) -> Response:
     without ``after``, then list everything.
     """
     if query["after"] is None:
-        feed = db.row_or_none(Feed, "events/begin")
-        if feed is None:
+        feed = db.row(Feed, "events/begin")
+        if feed.ready is None:
             raise http_error("no_workspace")
-        if not feed.ready and not db.row_or_none(Feed, "events/wait"):
+        if not feed.ready and not db.row(Feed, "events/await_older_releases").ready:
             raise http_error("unready_feed", retry_after=1)
     # This is a separate statement, because the page must be read with a later snapshot than the
     # position.

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 
 from service import webhooks
 from service.api.filters import filters_of, require_order
-from service.context import db
+from service.context import current_request, current_state, db
 from service.database.statements import to_json
 from service.values import Values, schemas
 from service.values.types import (
@@ -143,10 +143,19 @@ def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
     A meeting that is not completed does not have these three fields. If several of your
-    workspaces have a meeting with this id, GET, PATCH and DELETE use the meeting of your active
-    workspace, or else of the oldest workspace.
+    workspaces have a meeting with this id, GET returns the meeting of your active workspace, or else
+    of the oldest workspace. PATCH and DELETE use the meeting of the workspace that ``Workspace-Id`` or
+    the token names, or else of your active workspace. If neither has it, and several others do, the
+    response is 409.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
+
+
+def named_workspace() -> object:
+    """Return the id of the workspace that the request or its token names; None without one."""
+    caller = current_state().caller
+    names = "HTTP_WORKSPACE_ID" in current_request().environ
+    return caller["workspace_id" if names else "token_workspace_id"]
 
 
 @blueprint.patch("/meetings/<id:id>")
@@ -165,7 +174,12 @@ def update_meeting(changes: Values, id: str) -> Response:
     ``meeting.updated``. The service ignores read-only fields.
     """
     meeting = db.row(
-        Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()
+        Changed,
+        "meetings/update",
+        id=id,
+        in_workspace_id=named_workspace(),
+        changes=to_json(changes),
+        versions=expected_versions(),
     )
     require_match(meeting)
     webhooks.post_before_response(meeting.event_id)
@@ -187,7 +201,13 @@ def delete_meeting(id: str) -> Response:
 
     The service sends the event ``meeting.deleted``.
     """
-    deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
+    deleted = db.row(
+        DeletedMeeting,
+        "meetings/delete",
+        id=id,
+        in_workspace_id=named_workspace(),
+        versions=expected_versions(),
+    )
     require_match(deleted)
     webhooks.post_before_response(deleted.event_id)
     return reply(None, 204)

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.context import current_settings, db
-from service.database.statements import IdRow
 from service.values import Values, schemas
 from service.values.types import ROLES, Email, Id, OneOf, PersonName, Timestamp
 from service.web.errors import http_error
@@ -98,22 +97,21 @@ def add_member(member: Values, id: str) -> Response:
     active workspace does not get one, but can choose one with PATCH /api/me. Only owners may add
     owners and admins. The response is 409 if the user is already a member, or is deactivated.
     """
-    with db.transaction():
-        created = None
-        if current_settings().members_create_users:
-            created = db.row_or_none(IdRow, "members/create_user", id=id, **member)
-        created_id = created and created.id
-        added = db.row_or_none(AddedMember, "members/add", id=id, created_id=created_id, **member)
-        if added is None:
-            raise http_error("not_found", resource="Workspace")
-        if not added.permitted:
-            raise http_error("member_role")
-        if added.id is None:
-            raise http_error("unknown_address")
-        if not added.can_join:
-            raise http_error("deactivated_user")
-        if added.body is None:
-            raise http_error("member_already")
+    # Only a user who gets a name is created.
+    name = None
+    if current_settings().members_create_users:
+        name = member["name"] or member["email"].partition("@")[0]
+    added = db.row_or_none(AddedMember, "members/add", id=id, **{**member, "name": name})
+    if added is None:
+        raise http_error("not_found", resource="Workspace")
+    if not added.permitted:
+        raise http_error("member_role")
+    if added.id is None:
+        raise http_error("unknown_address")
+    if not added.can_join:
+        raise http_error("deactivated_user")
+    if added.body is None:
+        raise http_error("member_already")
     return reply(added.body, 201, headers_of_created(added.id))
 
 

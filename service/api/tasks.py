@@ -283,8 +283,9 @@ def delete_task(id: str) -> Response:
     """Delete a task and its subtasks permanently
 
     The service sends an event ``task.deleted`` for each deleted task. While a webhook is enabled or
-    a client polls for events, the response is 409 if the task has more than 10 000 subtasks, or if
-    they hold more than 16 MiB of text: delete some of the subtasks first.
+    a client polls for events, the response is 409 if the task has more than 10 000 subtasks, if
+    they hold more than 16 MiB of text, or if their events would be more than 20 000 deliveries to
+    webhooks: delete some of the subtasks first.
     """
     deleted = delete(id, expected_versions())
     webhooks.post_before_response(*deleted.event_ids)

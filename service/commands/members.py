@@ -57,8 +57,8 @@ def add_member(slug: str, email: str, role: str) -> None:
     If the user is already a member, changes the role. Prints the id of the user. If the user has no
     active workspace, SLUG becomes the active one. The last owner cannot be demoted.
     """
-    values = {**OPERATOR, "id": find_workspace(slug).id, "role": role, "created_id": None}
-    (added,) = query(AddedMember, "members/add", email=email, **values)
+    values = {**OPERATOR, "id": find_workspace(slug).id, "role": role}
+    (added,) = query(AddedMember, "members/add", email=email, name=None, **values)
     if added.id is None:
         validate(StoredEmail(), "EMAIL", email)
         raise click.ClickException(f"there is no user {email}")

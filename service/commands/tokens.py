@@ -136,6 +136,7 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
         return
     find_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
+    echo_ids("tokens/revoke_present", email=id)
     echo_ids("tokens/revoke_all", email=id)
 
 

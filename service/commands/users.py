@@ -6,6 +6,7 @@ import click
 
 from service.commands.base import (
     confirm,
+    connect,
     echo_ids,
     echo_rows,
     email_argument,
@@ -43,6 +44,12 @@ class ListedUser(NamedTuple):
     deactivated_at: str | None
     # Null unless the user is deleted.
     deleted_at: str | None
+
+
+class Deactivation(NamedTuple):
+    id: str
+    # Null if the user was deactivated earlier.
+    since: str | None
 
 
 class Deletion(NamedTuple):
@@ -137,7 +144,12 @@ def deactivate_user(email: str) -> None:
     can assign a task to the user. The user's name, memberships, roles and tasks stay. To undo it,
     run user reactivate. Prints the id.
     """
-    echo_ids("users/deactivate", f"there is no user {email}", email=email)
+    found = one_row(Deactivation, "users/deactivate", f"there is no user {email}", email=email)
+    if found.since:
+        # The access has ended, but writes that already run may still assign tasks to the user.
+        with connect() as connection:
+            connection.run("users/finish_deactivation", **found._asdict())
+    click.echo(found.id)
 
 
 @user.command("reactivate")

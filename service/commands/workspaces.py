@@ -35,6 +35,10 @@ class Contents(NamedTuple):
     meetings: int
 
 
+class DeletedRows(NamedTuple):
+    deleted: int
+
+
 def find_workspace(slug: str) -> FoundWorkspace:
     absent = f"there is no workspace {slug}"
     return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])
@@ -117,4 +121,10 @@ def delete_workspace(slug: str, yes: bool) -> None:
         f" It has {contents.members} members.",
         yes=yes,
     )
+    with connect() as connection:
+        # From now on no request finds the workspace. The rest is deleted in small transactions. If the
+        # command is interrupted, another run goes on.
+        connection.run("workspaces/end_memberships", id=id)
+        while connection.row(DeletedRows, "workspaces/delete_rows", id=id).deleted:
+            pass
     echo_ids("workspaces/delete", absent, id=id)

@@ -233,13 +233,18 @@ class Pool(ConnectionPool[Connection]):
 
     def prepare(self, connection: Connection) -> None:
         """Configure a new connection."""
-        timeout = f"{self.settings.statement_timeout}s"
+        timeout = self.settings.statement_timeout
         # Let all statements stay prepared. There are more of them than psycopg's default limit 100.
         connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
             connection.run("connection/defaults")
-            connection.run("connection/configure", statement_timeout=timeout, idle_timeout="10s")
+            connection.run(
+                "connection/configure",
+                statement_timeout=f"{timeout}s",
+                lock_timeout=f"{timeout / 4}s",
+                idle_timeout="10s",
+            )
             self.fault = fault_of(connection)
             if self.fault:
                 if is_rare(str(self.fault)):

@@ -201,6 +201,11 @@ def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
     # workspace meanwhile.
     if sqlstate == "23503" and (current_request().method == "DELETE" or not message):
         return http_error("concurrent_change")
+    # Functions of the schema raise these two themselves: await_workspace(), workspace_of_meeting().
+    if sqlstate == "P0002":
+        return http_error("not_found", resource="Workspace")
+    if sqlstate == "21000":
+        return http_error("ambiguous_meeting")
     if constraint in IDS:
         return invalid_field("id", "taken_id")
     if constraint == MEMBERS_LIMIT:

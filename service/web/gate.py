@@ -91,9 +91,10 @@ def authenticate_and_count() -> Response | None:
         raise http_error("unauthorized")
     if workspace_header is not None and not types.UUID.fullmatch(workspace_header):
         raise ValidationError({"Workspace-Id": [types.Id.default_error_messages["uuid"]]})
-    # The statements of this request get these three as parameters.
+    # The statements of this request get these as parameters.
     state.caller.update(
         user_id=usage.user_id,
+        token_id=usage.token_id,
         workspace_id=usage.workspace_id,
         token_workspace_id=usage.token_workspace_id,
     )

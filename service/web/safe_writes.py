@@ -16,7 +16,7 @@ from flask import Request, Response
 from werkzeug.datastructures import ETags
 
 from service.context import current_request, current_state, db
-from service.database.statements import to_json
+from service.database.statements import NotFound, to_json
 from service.values import Values
 from service.web.errors import http_error, invalid_field
 from service.web.requests import read_bytes
@@ -52,6 +52,11 @@ class StoredResponse(NamedTuple):
     same: bool
 
 
+class Finished(NamedTuple):
+    # False if the caller has left the workspace since the gate let the request in.
+    is_member: bool
+
+
 def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) -> Response:
     """Run a view once per ``Idempotency-Key``; a repeated request gets the stored response.
 
@@ -61,7 +66,7 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
     One transaction stores the key, the change, the event and the response, so a failed request
     stores no key. The stored response has null instead of a secret.
 
-    Raises 400 if the key is malformed, 422 if another request has used it, and 409 if it has
+    Raises NotFound if the caller has left the workspace meanwhile, 400 if the key is malformed, 422 if another request has used it, and 409 if it has
     succeeded, but its response was too long to be stored.
     """
     request = current_request()
@@ -84,13 +89,16 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
         headers = {
             name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers
         }
-        db.run(
+        finished = db.row_or_none(
+            Finished,
             "idempotency/finish",
             status=response.status_code,
             headers=to_json(headers),
             body=body,
             **known,
         )
+        if finished and not finished.is_member:
+            raise NotFound("workspace")
     return response
 
 

@@ -4,8 +4,8 @@ UPDATE deliveries AS delivery
    SET state = 'waiting',
        due_at = now(),
        finished_at = NULL
- WHERE workspace_id = %(workspace_id)s
-   AND webhook_id = %(webhook_id)s
-   AND id = %(id)s
-   AND manages_webhook(%(user_id)s, %(workspace_id)s, %(webhook_id)s)
-RETURNING id, delivery_json(delivery) AS body;
+  FROM lock_webhook(%(workspace_id)s, %(webhook_id)s, %(token_id)s) AS webhook
+ WHERE delivery.workspace_id = webhook.workspace_id
+   AND delivery.webhook_id = webhook.id
+   AND delivery.id = %(id)s
+RETURNING delivery.id, delivery_json(delivery) AS body;

@@ -6,9 +6,8 @@
 -- request that caused the event, or a worker, claims and attempts them.
 -- Most workspaces have no row in feeds. The updates of tasks and meetings look for the row before
 -- they call this function, so that they make the JSON of the old object only if an event needs it.
--- A statement may miss a feed that was added after its snapshot. But PostgreSQL locks a statement's
--- tables before it takes the snapshot, so wait_for_writers(), which runs after the feed was added,
--- finds the lock of each such statement and waits for its transaction.
+-- The caller has or shares the lock of the workspace. So the first reader of the feed, who waits
+-- for this lock alone, either waits for the change, or has added the feed before it.
 CREATE OR REPLACE FUNCTION announce(
     workspace_id uuid,
     type text,
@@ -129,34 +128,40 @@ AS $$
        AND name NOT IN ('updatedAt', 'version', 'updatedBy')
 $$;
 
--- Return the tables whose changes are announced.
-CREATE OR REPLACE FUNCTION announcing_tables() RETURNS regclass[]
-LANGUAGE sql STABLE
-AS $$
-    SELECT '{tasks,meetings,suggestions}'::regclass[]
-$$;
-
--- Wait until every transaction that is changing a resource now has ended. Return false if one is
--- still running after this number of seconds.
-CREATE OR REPLACE FUNCTION wait_for_writers(seconds float8) RETURNS boolean
+-- From now on, let changes in a workspace write events, for at least WEBHOOK_KEEP hours. Return
+-- whether each change does; NULL if the user is no member.
+-- The first reader waits for the changes that are running, because they may have written no event.
+CREATE OR REPLACE FUNCTION begin_feed(
+    workspace_id uuid, user_id uuid, token_id uuid
+) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    writers text[] := ARRAY(
-        SELECT virtualtransaction
-          FROM pg_locks
-         -- An update locks its rows before the function that changes them locks the table.
-         WHERE mode IN ('RowShareLock', 'RowExclusiveLock')
-           AND relation = ANY (announcing_tables())
-    );
+    is_ready boolean;
 BEGIN
-    WHILE EXISTS (SELECT FROM pg_locks WHERE virtualtransaction = ANY (writers)) LOOP
-        IF clock_timestamp() > now() + seconds * interval '1 second' THEN
-            RETURN false;
-        END IF;
-        PERFORM pg_sleep(0.005);
-    END LOOP;
-    RETURN true;
+    PERFORM FROM members
+      WHERE members.workspace_id = begin_feed.workspace_id
+        AND members.user_id = begin_feed.user_id;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE feeds
+       SET read_at = now()
+     WHERE feeds.workspace_id = begin_feed.workspace_id
+       AND read_at IS NOT NULL
+ RETURNING ready
+      INTO is_ready;
+    IF NOT FOUND THEN
+        PERFORM lock_workspace(workspace_id, token_id);
+        INSERT INTO feeds (workspace_id, read_at)
+        VALUES (workspace_id, now())
+            ON CONFLICT ON CONSTRAINT feeds_pkey DO UPDATE
+           SET read_at = now(),
+               awaited = NULL
+     RETURNING ready
+          INTO is_ready;
+    END IF;
+    RETURN is_ready;
 END
 $$;
 

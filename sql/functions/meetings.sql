@@ -106,43 +106,153 @@ AS $$
            END
 $$;
 
--- Store the fields of a meeting that requests may change, and return the meeting with its new
--- version. Only meetings/update calls this. The list of fields stands here, so that whoever adds a
--- field finds it beside the JSON.
-CREATE OR REPLACE FUNCTION update_meeting(after meetings, user_id uuid) RETURNS meetings
+-- Return the workspace of the meeting with this id that a caller may change or delete, or NULL. If
+-- the request names a workspace (in_workspace_id), it is this one only. Otherwise the active
+-- workspace comes first; if it has no such meeting and several others have one, the function fails,
+-- so that a repeated DELETE takes no other meeting than the first one did.
+CREATE OR REPLACE FUNCTION workspace_of_meeting(
+    id uuid, user_id uuid, in_workspace_id uuid, active_workspace_id uuid
+) RETURNS uuid
+LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    found uuid[] := ARRAY(
+        SELECT meeting.workspace_id
+          FROM meetings AS meeting
+          JOIN memberships(workspace_of_meeting.user_id, in_workspace_id) AS member
+            ON member.workspace_id = meeting.workspace_id
+         WHERE meeting.id = workspace_of_meeting.id
+    );
+BEGIN
+    IF active_workspace_id = ANY (found) THEN
+        RETURN active_workspace_id;
+    END IF;
+    IF cardinality(found) > 1 THEN
+        RAISE cardinality_violation;
+    END IF;
+    RETURN found[1];
+END
+$$;
+
+-- Change the fields of a meeting that the changes name, and announce the change. If no value
+-- changes, or the meeting has none of these versions, write nothing.
+-- Return the meeting, or NULLs if there is none.
+CREATE OR REPLACE FUNCTION change_meeting(
+    workspace_id uuid,
+    id uuid,
+    changes jsonb,
+    versions int4multirange,
+    user_id uuid,
+    token_id uuid,
+    OUT body json,
+    OUT version integer,
+    OUT matched boolean,
+    OUT event_id uuid
+)
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    before meetings;
+    after meetings;
 BEGIN
-    UPDATE meetings
-       SET title = after.title,
-           start_time = after.start_time,
-           end_time = after.end_time,
-           platform = after.platform,
-           attendees = after.attendees,
-           agenda = after.agenda,
-           notes = after.notes,
-           status = after.status,
-           summary = after.summary,
-           action_items = after.action_items,
-           decisions = after.decisions,
-           metadata = after.metadata,
-           updated_at = now_ms(),
-           version = version + 1,
-           updated_by = user_id,
-           updated_by_version = version + 1
-     WHERE workspace_id = after.workspace_id
-       AND id = after.id
- RETURNING *
-      INTO after;
-    RETURN after;
+    PERFORM share_workspace(workspace_id, token_id);
+    SELECT *
+      INTO before
+      FROM meetings
+     WHERE meetings.workspace_id = change_meeting.workspace_id
+       AND meetings.id = change_meeting.id
+       FOR NO KEY UPDATE;
+    matched := before.version <@ versions;
+    after := before;
+    -- A precondition that fails comes before metadata that is too long.
+    IF matched THEN
+        after := jsonb_populate_record(before, with_metadata(changes, before.metadata));
+    END IF;
+    IF after IS DISTINCT FROM before THEN
+        UPDATE meetings
+           SET title = after.title,
+               start_time = after.start_time,
+               end_time = after.end_time,
+               platform = after.platform,
+               attendees = after.attendees,
+               agenda = after.agenda,
+               notes = after.notes,
+               status = after.status,
+               summary = after.summary,
+               action_items = after.action_items,
+               decisions = after.decisions,
+               metadata = after.metadata,
+               updated_at = now_ms(),
+               version = before.version + 1,
+               updated_by = user_id,
+               updated_by_version = before.version + 1
+         WHERE meetings.workspace_id = change_meeting.workspace_id
+           AND meetings.id = change_meeting.id
+     RETURNING *
+          INTO after;
+        IF EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = change_meeting.workspace_id) THEN
+            body := meeting_details(after);
+            event_id := announce(
+                workspace_id,
+                CASE
+                    WHEN after.status <> before.status THEN 'meeting.completed'
+                    ELSE 'meeting.updated'
+                END,
+                body,
+                user_id,
+                meeting_with_outcome(before)
+            );
+        END IF;
+    END IF;
+    body := coalesce(body, meeting_details(after));
+    version := after.version;
+END
+$$;
+
+-- Delete a meeting, unless it has none of these versions, and announce its last state.
+-- Return its version, or NULLs if there is none; if the version does not match, return the meeting.
+CREATE OR REPLACE FUNCTION delete_meeting(
+    workspace_id uuid,
+    id uuid,
+    versions int4multirange,
+    user_id uuid,
+    token_id uuid,
+    OUT version integer,
+    OUT matched boolean,
+    OUT body json,
+    OUT event_id uuid
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    meeting meetings;
+BEGIN
+    PERFORM lock_workspace(workspace_id, token_id);
+    SELECT *
+      INTO meeting
+      FROM meetings
+     WHERE meetings.workspace_id = delete_meeting.workspace_id
+       AND meetings.id = delete_meeting.id
+       FOR UPDATE;
+    version := meeting.version;
+    matched := meeting.version <@ versions;
+    IF matched IS NOT true THEN
+        body := meeting_details(meeting);
+        RETURN;
+    END IF;
+    DELETE FROM meetings
+     WHERE meetings.workspace_id = delete_meeting.workspace_id
+       AND meetings.id = delete_meeting.id;
+    event_id := announce(workspace_id, 'meeting.deleted', meeting_details(meeting), user_id);
 END
 $$;
 
 -- Insert meetings, scheduled or completed, in the order of their lines. Only load/meeting
 -- calls this.
 CREATE OR REPLACE FUNCTION load_meetings(rows json) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 AS $$
+BEGIN
     INSERT INTO meetings (
                workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
                status, summary, action_items, decisions, created_by, created_at, updated_at,
@@ -164,11 +274,17 @@ AS $$
            created_by,
            coalesce(created_at, now_ms()),
            coalesce(updated_at, created_at, now_ms()),
-           first,
+           version,
            last_editor(updated_by, created_by, version, created_at, updated_at),
-           first,
+           version,
            nullif(metadata, '{}')
       FROM json_populate_recordset(NULL::meetings, rows) WITH ORDINALITY AS item
-     CROSS JOIN LATERAL first_version('meeting', workspace_id, id, version) AS first
-     ORDER BY ordinality
+     ORDER BY ordinality;
+    UPDATE meetings AS meeting
+       SET version = after.version,
+           updated_by_version = after.version
+      FROM versions_after_deletion(rows) AS after
+     WHERE meeting.workspace_id = after.workspace_id
+       AND meeting.id = after.id;
+END
 $$;

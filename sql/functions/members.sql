@@ -46,58 +46,281 @@ AS $$
     SELECT coalesce(acting_role(user_id, workspace_id, workspace_id) IN ('owner', 'admin'), false)
 $$;
 
--- Lock a member, the acting user and all owners of a workspace, before one of them gets a new role
--- or is removed. Every call locks them in the order of their ids, so owners who change or remove
--- each other at the same time do not deadlock.
--- Return the member's present role, whether the acting user may give the member the new role (NULL:
--- keep the present one), and whether the workspace would still have an owner. Return no row unless
--- both users are members. Only owners may appoint, change or remove owners and admins.
-CREATE OR REPLACE FUNCTION lock_member(
-    user_id uuid, only_workspace_id uuid, workspace_id uuid, member_id uuid, new_role text
-)
-RETURNS TABLE (role text, permitted boolean, has_owner boolean)
-LANGUAGE sql
+-- Return the role that a credential has in a workspace now; NULL if it has ended, if its user is no
+-- member or deactivated, or if it is made for another workspace. An operator has no credential, and
+-- may do everything that an owner may. No request passes NULL, because the gate rejects requests
+-- without a credential.
+-- A write calls this after it has waited, because what the gate has seen may have ended meanwhile.
+CREATE OR REPLACE FUNCTION present_role(token_id uuid, workspace_id uuid) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    WITH locked AS MATERIALIZED (
-        SELECT user_id, role
-          FROM members
-         WHERE workspace_id = lock_member.workspace_id
-           AND (role = 'owner' OR user_id IN (lock_member.user_id, member_id))
-           AND acting_role(
-                   lock_member.user_id, only_workspace_id, lock_member.workspace_id
-               ) IS NOT NULL
-         ORDER BY user_id
-           FOR UPDATE
-    ), acting AS (
-        SELECT role
-          FROM locked
-         WHERE user_id = lock_member.user_id
-         UNION ALL
-        SELECT 'owner'
-         WHERE lock_member.user_id IS NULL
-    )
+    SELECT CASE WHEN token_id IS NULL THEN 'owner' ELSE (
+               SELECT member.role
+                 FROM tokens AS token
+                 JOIN users AS person ON person.id = token.user_id
+                 JOIN members AS member
+                   ON member.user_id = person.id
+                  AND member.workspace_id = present_role.workspace_id
+                WHERE token.id = token_id
+                  AND is_live(token)
+                  AND person.deactivated_at IS NULL
+                  AND coalesce(token.workspace_id = member.workspace_id, true)
+           ) END
+$$;
+
+-- Add a user to a workspace. Admins may add plain members; owners may add members of any role. If
+-- nobody has the e-mail address and the name is not NULL, create the user.
+-- For a new user, the workspace becomes the active one. A user who already existed keeps the active
+-- workspace. An operator may even add a deactivated user, and makes the workspace the active one of
+-- a user who has none.
+-- Return whether the role of the caller permits this (NULL: the workspace is not one of the
+-- caller's), whether the user may join, the user's id, and the member. Without a user, the id is
+-- NULL; without a new member, the member is.
+CREATE OR REPLACE FUNCTION add_member(
+    workspace_id uuid,
+    email text,
+    name text,
+    new_role text,
+    token_id uuid,
+    OUT permitted boolean,
+    OUT can_join boolean,
+    OUT id uuid,
+    OUT body json
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    acting text := present_role(token_id, workspace_id);
+    account users;
+    member members;
+    is_new boolean := false;
+BEGIN
+    -- Only a member may lock the workspace.
+    IF acting IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM lock_workspace(workspace_id, token_id);
+    acting := present_role(token_id, workspace_id);
+    permitted := acting = 'owner' OR acting = 'admin' AND new_role = 'member';
+    IF permitted AND name IS NOT NULL THEN
+        -- If another transaction is creating the same user, this waits for it.
+        INSERT INTO users (email, name)
+        VALUES (add_member.email, add_member.name)
+            ON CONFLICT DO NOTHING;
+        is_new := FOUND;
+    END IF;
+    SELECT *
+      INTO account
+      FROM users
+     WHERE lower(users.email) = lower(add_member.email)
+       FOR NO KEY UPDATE;
+    id := account.id;
+    can_join := account.deactivated_at IS NULL OR token_id IS NULL;
+    IF permitted AND can_join AND account.id IS NOT NULL THEN
+        INSERT INTO members (workspace_id, user_id, role)
+        VALUES (add_member.workspace_id, account.id, new_role)
+            ON CONFLICT ON CONSTRAINT members_pkey DO NOTHING
+     RETURNING *
+          INTO member;
+        IF FOUND THEN
+            body := member_json(account, member.role, member.joined_at);
+            UPDATE users
+               SET active_workspace_id = add_member.workspace_id
+             WHERE users.id = account.id
+               AND active_workspace_id IS NULL
+               AND (is_new OR token_id IS NULL);
+        END IF;
+    END IF;
+END
+$$;
+
+-- Lock a workspace before a member gets a new role or is removed.
+-- Return the member's present role, whether the caller may give the member the new role (NULL: keep
+-- the present one), and whether the workspace would still have an owner; NULLs unless both are
+-- members. Only owners may appoint, change or remove owners and admins.
+CREATE OR REPLACE FUNCTION check_member(
+    workspace_id uuid,
+    member_id uuid,
+    new_role text,
+    token_id uuid,
+    OUT role text,
+    OUT permitted boolean,
+    OUT has_owner boolean
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    acting text := present_role(token_id, workspace_id);
+BEGIN
+    -- Only a member may lock the workspace.
+    IF acting IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM lock_workspace(workspace_id, token_id);
+    acting := present_role(token_id, workspace_id);
     SELECT member.role,
-           acting.role = 'owner'
-           OR (acting.role = 'admin'
+           acting = 'owner'
+           OR (acting = 'admin'
                AND member.role = 'member'
                AND coalesce(new_role, 'member') = 'member'),
            coalesce(new_role, member.role) = 'owner'
            OR member.role <> 'owner'
            OR EXISTS (
                   SELECT
-                    FROM locked AS other
-                   WHERE other.role = 'owner'
+                    FROM members AS other
+                   WHERE other.workspace_id = member.workspace_id
+                     AND other.role = 'owner'
                      AND other.user_id <> member.user_id
               )
-      FROM locked AS member
-     CROSS JOIN acting
-     WHERE member.user_id = member_id
+      INTO role, permitted, has_owner
+      FROM members AS member
+     WHERE member.workspace_id = check_member.workspace_id
+       AND member.user_id = member_id
+       AND acting IS NOT NULL;
+END
+$$;
+
+-- Give a member this role (NULL: keep the present one) if that is permitted and the workspace still
+-- has an owner, and return the member; NULLs unless both are members.
+CREATE OR REPLACE FUNCTION change_role(
+    workspace_id uuid,
+    member_id uuid,
+    new_role text,
+    token_id uuid,
+    OUT permitted boolean,
+    OUT has_owner boolean,
+    OUT body json
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    old_role text;
+BEGIN
+    SELECT *
+      INTO old_role, permitted, has_owner
+      FROM check_member(workspace_id, member_id, new_role, token_id);
+    IF permitted AND has_owner AND old_role <> new_role THEN
+        UPDATE members
+           SET role = new_role
+         WHERE members.workspace_id = change_role.workspace_id
+           AND user_id = member_id;
+    END IF;
+    body := (
+        SELECT member_json(account, member.role, joined_at)
+          FROM members AS member
+          JOIN users AS account ON account.id = member.user_id
+         WHERE member.workspace_id = change_role.workspace_id
+           AND user_id = member_id
+    );
+END
+$$;
+
+-- Remove a member if that is permitted and the workspace still has an owner. Every member may
+-- leave; removing another member needs the same rights as demoting that member to a plain member.
+-- Return NULLs unless both are members.
+CREATE OR REPLACE FUNCTION remove_member(
+    workspace_id uuid,
+    member_id uuid,
+    user_id uuid,
+    token_id uuid,
+    OUT permitted boolean,
+    OUT has_owner boolean
+)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    SELECT checked.permitted OR user_id IS NOT DISTINCT FROM member_id, checked.has_owner
+      INTO permitted, has_owner
+      FROM check_member(workspace_id, member_id, 'member', token_id) AS checked
+     WHERE checked.permitted IS NOT NULL;
+    IF permitted AND has_owner THEN
+        -- The removal clears the active workspace. The user comes before the member: the user may
+        -- choose this workspace at the same time.
+        PERFORM FROM users
+          WHERE id = member_id
+            FOR NO KEY UPDATE;
+        -- The actor of the events that announce the member's tasks as unassigned.
+        PERFORM set_config('service.actor_id', user_id::text, true);
+        DELETE FROM members
+         WHERE members.workspace_id = remove_member.workspace_id
+           AND members.user_id = member_id;
+    END IF;
+END
+$$;
+
+-- Wait for the writes that run in the workspaces of a user who has just been deactivated, so that
+-- afterwards no task is newly assigned to the user. The deactivation gets the time after them:
+-- load rejects a task that is younger than the deactivation of its assignee.
+CREATE OR REPLACE FUNCTION finish_deactivation(user_id uuid, since timestamptz) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM lock_workspaces_of(user_id);
+    UPDATE users
+       SET deactivated_at = date_trunc(
+               'milliseconds', now() + (clock_timestamp() - transaction_timestamp())
+           )
+     WHERE id = user_id
+       AND deactivated_at = since;
+END
+$$;
+
+-- Delete a user, unless a workspace would lose its last owner; return the slugs of such workspaces.
+-- The id is kept, so that an operator can tell a user who was deleted from an id that never
+-- existed. Return NULLs if there is no such user.
+CREATE OR REPLACE FUNCTION delete_user(email text, OUT id uuid, OUT last_owner_of text[])
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    locked uuid[];
+BEGIN
+    id := (SELECT users.id FROM users WHERE lower(users.email) = lower(delete_user.email));
+    locked := lock_workspaces_of(id);
+    -- From now on the user cannot join a workspace.
+    PERFORM FROM users
+      WHERE users.id = delete_user.id
+        FOR UPDATE;
+    IF EXISTS (
+        SELECT FROM members WHERE user_id = delete_user.id AND workspace_id <> ALL (locked)
+    ) THEN
+        RAISE serialization_failure
+              USING MESSAGE = 'the user has just joined another workspace: try again';
+    END IF;
+    last_owner_of := ARRAY(
+        SELECT slug
+          FROM members AS member
+          JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+         WHERE member.user_id = delete_user.id
+           AND member.role = 'owner'
+           AND NOT EXISTS (
+                   SELECT
+                     FROM members AS other
+                    WHERE other.workspace_id = member.workspace_id
+                      AND other.role = 'owner'
+                      AND other.user_id <> member.user_id
+               )
+         ORDER BY slug
+    );
+    IF last_owner_of = '{}' AND id IS NOT NULL THEN
+        DELETE FROM users
+         WHERE users.id = delete_user.id;
+        -- These are the keys under the nil workspace. The trigger of members deletes the keys in
+        -- workspaces.
+        DELETE FROM idempotency_keys
+         WHERE workspace_id = '00000000-0000-0000-0000-000000000000'
+           AND user_id = delete_user.id;
+        INSERT INTO deleted_users (id, deleted_at)
+        VALUES (delete_user.id, now_ms())
+            ON CONFLICT ON CONSTRAINT deleted_users_pkey DO UPDATE
+           SET deleted_at = excluded.deleted_at;
+    END IF;
+END
 $$;
 
 -- Store the number of members of the changed workspaces. Workspaces are listed far more often than
 -- their members change, and a list would have to count hundreds of rows.
--- The function locks the workspaces first. Its second statement begins after that, so it sees the
--- members that every earlier holder of the lock has committed.
+-- The command load does not lock the workspace, so the function locks the row. Its second statement
+-- begins after that, and sees the members that every earlier holder of the row has committed.
 CREATE OR REPLACE FUNCTION count_members() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -145,26 +368,10 @@ BEGIN
                 UNION ALL
                SELECT workspace_id FROM members WHERE user_id = OLD.user_id
            )
-       AND (workspace_id = OLD.workspace_id OR body LIKE '%' || OLD.workspace_id || '%');
+       AND (workspace_id = OLD.workspace_id OR body LIKE '%' || OLD.workspace_id || '%')
+       -- A request that renews an expired key holds its row while it waits for the workspace.
+       AND created_at >= now() - interval '24 hours';
     RETURN NULL;
-END
-$$;
-
--- Lock the tasks of a member who leaves in the order of their ids, as all requests do. The foreign
--- key that clears their assignee locks them in the order in which it finds them, and so could wait
--- in a circle with a batch or the deletion of a task.
--- PostgreSQL has locked the member before it runs this trigger, so no other transaction can assign
--- a task to the member any more.
-CREATE OR REPLACE FUNCTION lock_assigned_tasks() RETURNS trigger
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    PERFORM FROM tasks
-      WHERE workspace_id = OLD.workspace_id
-        AND assignee_id = OLD.user_id
-      ORDER BY id
-        FOR NO KEY UPDATE;
-    RETURN OLD;
 END
 $$;
 

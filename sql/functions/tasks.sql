@@ -47,127 +47,11 @@ AS $$
            END
 $$;
 
--- Release 1.1.0 calls this.
-CREATE OR REPLACE FUNCTION matches(
-    task tasks,
-    priorities text[],
-    assignee text,
-    user_id uuid,
-    project_id text,
-    parent_id text
-) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT is_any(task.priority, priorities)
-       AND is_chosen(task.assignee_id, assignee, user_id)
-       AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
-       AND is_chosen(task.parent_id, matches.parent_id, NULL)
-$$;
-
--- Return whether this transaction has taken all locks that it needs, in the order of locks: users
--- and members, the workspace, tasks by their ids. lock_batch() and update_task() say so. If it
--- waited for a task or a member that came later, other transactions could wait for it in turn. So
--- the functions below do not wait, and such a task or member does not exist for them.
--- A transaction of release 1.1.0 or of an operator does not say so.
-CREATE OR REPLACE FUNCTION has_all_locks() RETURNS boolean
-LANGUAGE sql STABLE
-AS $$
-    SELECT coalesce(current_setting('service.has_all_locks', true) = 'on', false)
-$$;
-
--- Take every lock that a batch needs, in the order of locks, so that none of its later statements
--- waits for a lock that another request holds. Return the ids of the tasks to change or to delete
--- that do not exist, and whether the others, with the subtasks of those to delete, have at most
--- 4 MiB of JSON: the response, the events and the errors of the batch show them whole.
-CREATE OR REPLACE FUNCTION lock_batch(
-    workspace_id uuid,
-    ids uuid[],
-    deleted_ids uuid[],
-    new_ids uuid[],
-    parent_ids uuid[],
-    assignee_ids uuid[],
-    OUT missing uuid[],
-    OUT fits boolean
-)
-LANGUAGE plpgsql
-AS $$
-DECLARE
-    -- The tasks to change or to delete, the subtasks of the latter, the parents of those to write,
-    -- and tasks that have an id of a new one and may just be being deleted. A task that is made
-    -- later does not exist for the batch.
-    locked uuid[] := ARRAY(
-        SELECT id
-          FROM tasks
-         WHERE tasks.workspace_id = lock_batch.workspace_id
-           AND (id = ANY (ids || parent_ids || new_ids) OR parent_id = ANY (deleted_ids))
-    );
-BEGIN
-    -- No user is locked after a member: the removal of a member has locked the user when it waits
-    -- for the owners.
-    assignee_ids := ARRAY(
-        SELECT person.id
-          FROM members AS member
-          JOIN users AS person ON person.id = member.user_id
-         WHERE member.workspace_id = lock_batch.workspace_id
-           AND member.user_id = ANY (assignee_ids)
-         ORDER BY person.id
-           FOR SHARE OF person
-    );
-    PERFORM FROM members
-      WHERE members.workspace_id = lock_batch.workspace_id
-        AND user_id = ANY (assignee_ids)
-      ORDER BY user_id
-        FOR KEY SHARE;
-    -- The foreign key of a new task locks this row too.
-    PERFORM FROM workspaces
-      WHERE id = lock_batch.workspace_id
-        FOR KEY SHARE;
-    -- A new task has no row yet, so an advisory lock stands for it. Two batches that create the
-    -- same ids, each in its own order, would wait for each other.
-    PERFORM pg_advisory_xact_lock(hashtext(lock_batch.workspace_id::text), hash)
-       FROM (
-            SELECT DISTINCT hashtext(id::text) AS hash FROM unnest(new_ids) AS id ORDER BY hash
-            ) AS item;
-    locked := ARRAY(
-        SELECT id
-          FROM tasks
-         WHERE tasks.workspace_id = lock_batch.workspace_id
-           AND id = ANY (locked)
-         ORDER BY id
-           FOR UPDATE
-    );
-    PERFORM set_config('service.has_all_locks', 'on', true);
-    missing := ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(locked));
-    -- If a subtask was made while the batch waited for its parent, this locks it too, and fails if
-    -- it would have to wait.
-    -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without
-    -- reading them, so it does not write the JSON of tasks whose texts alone are too long.
-    WITH concerned AS MATERIALIZED (
-        SELECT *
-          FROM tasks
-         WHERE tasks.workspace_id = lock_batch.workspace_id
-           AND (id = ANY (ids) OR parent_id = ANY (deleted_ids))
-           FOR UPDATE NOWAIT
-    )
-    SELECT CASE
-               WHEN coalesce(sum(text_bytes(concerned::tasks)), 0) <= 4194304
-               THEN (
-                        SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
-                               <= 4194304
-                          FROM concerned
-                    )
-               ELSE false
-           END
-      INTO fits
-      FROM concerned;
-END
-$$;
-
 -- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
--- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
+-- a new parent. Requests change parents only while they have the workspace alone. The lock on the
+-- parent is for load and older releases, and keeps the parent from becoming a subtask.
 -- The trigger fails if there is no parent yet, even if the statement inserts it later. The foreign
 -- key, which looks at the end, might find one that another transaction has made as a subtask.
--- The workspace, which the foreign key of a new task locks, comes first in the order of locks.
 CREATE OR REPLACE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -177,23 +61,12 @@ BEGIN
     IF NEW.parent_id = NEW.id THEN
         RAISE check_violation USING CONSTRAINT = 'parentId must be another task';
     END IF;
-    PERFORM FROM workspaces
-      WHERE id = NEW.workspace_id
-        FOR KEY SHARE;
     SELECT parent_id
       INTO grandparent_id
       FROM tasks
      WHERE workspace_id = NEW.workspace_id
        AND id = NEW.parent_id
-       FOR SHARE SKIP LOCKED;
-    IF NOT FOUND AND NOT has_all_locks() THEN
-        SELECT parent_id
-          INTO grandparent_id
-          FROM tasks
-         WHERE workspace_id = NEW.workspace_id
-           AND id = NEW.parent_id
-           FOR SHARE;
-    END IF;
+       FOR SHARE;
     IF NOT FOUND THEN
         RAISE foreign_key_violation
               USING CONSTRAINT = 'parentId must be the id of a task of the workspace',
@@ -212,34 +85,12 @@ BEGIN
 END
 $$;
 
--- Raise an error if a task has more than this number of subtasks. The caller has locked the task
--- and this number of them, so another one was added while the caller waited for a lock. The foreign
--- key would wait for a transaction that holds it, and that transaction may wait for the task.
--- The query has a newer snapshot than the caller, and nobody can add a subtask any more.
-CREATE OR REPLACE FUNCTION require_subtasks(workspace_id uuid, parent_id uuid, number bigint)
-RETURNS void
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    PERFORM FROM tasks
-      WHERE tasks.workspace_id = require_subtasks.workspace_id
-        AND tasks.parent_id = require_subtasks.parent_id
-     HAVING count(*) > number;
-    IF FOUND THEN
-        RAISE serialization_failure;
-    END IF;
-END
-$$;
-
 -- Reject a new assignment to a deactivated user.
 -- The command load may insert an older task of a deactivated assignee: created_at of the task must
 -- lie before the deactivation. A task that this transaction creates is rejected, even if the
 -- transaction began before the deactivation or in the same millisecond. As in check_parent(), the
 -- foreign key might find a member who has joined later, so the trigger fails if there is none.
--- The lock on the user makes this transaction wait for a deactivation that has not committed yet,
--- and makes a later deactivation wait for this transaction. The foreign keys would lock the
--- workspace before the member, so the trigger locks the member itself, directly after the user, as
--- the order of locks demands.
+-- No lock is needed: a deactivation waits for the writes that run, see finish_deactivation().
 CREATE OR REPLACE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -251,19 +102,7 @@ BEGIN
       FROM members AS member
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = NEW.workspace_id
-       AND member.user_id = NEW.assignee_id
-       FOR SHARE OF person SKIP LOCKED
-       FOR KEY SHARE OF member SKIP LOCKED;
-    IF NOT FOUND AND NOT has_all_locks() THEN
-        SELECT person.deactivated_at
-          INTO since
-          FROM members AS member
-          JOIN users AS person ON person.id = member.user_id
-         WHERE member.workspace_id = NEW.workspace_id
-           AND member.user_id = NEW.assignee_id
-           FOR SHARE OF person
-           FOR KEY SHARE OF member;
-    END IF;
+       AND member.user_id = NEW.assignee_id;
     IF NOT FOUND THEN
         RAISE foreign_key_violation
               USING CONSTRAINT = 'assigneeId must be the id of a member of the workspace';
@@ -358,56 +197,218 @@ AS $$
            )
 $$;
 
--- Store the fields of a task that requests may change, and return the task with its new version.
--- Only tasks/update calls this. It has locked the assignee, a parent with a lower id and the task.
-CREATE OR REPLACE FUNCTION update_task(after tasks, changes jsonb, user_id uuid) RETURNS tasks
+-- Change the fields of a task that the changes name, and announce the change. If no value changes,
+-- or the task has none of these versions, write nothing.
+-- Return the task, or NULLs if there is none.
+CREATE OR REPLACE FUNCTION change_task(
+    workspace_id uuid,
+    id uuid,
+    changes jsonb,
+    versions int4multirange,
+    user_id uuid,
+    token_id uuid,
+    OUT body json,
+    OUT version integer,
+    OUT matched boolean,
+    OUT event_id uuid
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    before tasks;
+    after tasks;
+BEGIN
+    IF changes ? 'parent_id' THEN
+        PERFORM lock_workspace(workspace_id, token_id);
+    ELSE
+        PERFORM share_workspace(workspace_id, token_id);
+    END IF;
+    SELECT *
+      INTO before
+      FROM tasks
+     WHERE tasks.workspace_id = change_task.workspace_id
+       AND tasks.id = change_task.id
+       FOR NO KEY UPDATE;
+    matched := before.version <@ versions;
+    after := before;
+    -- A precondition that fails comes before metadata that is too long.
+    IF matched THEN
+        after := jsonb_populate_record(before, with_metadata(changes, before.metadata));
+    END IF;
+    IF after IS DISTINCT FROM before THEN
+        UPDATE tasks
+           SET title = after.title,
+               description = after.description,
+               status = after.status,
+               priority = after.priority,
+               due_date = after.due_date,
+               -- A new timestamp comes without a day, so the old day is dropped. If a client sends
+               -- a task back as it got it, the timestamp is the same, and the task keeps its day.
+               due_day = CASE
+                   WHEN changes ? 'due_day' OR after.due_date = before.due_date THEN after.due_day
+               END,
+               assignee_id = after.assignee_id,
+               project_id = after.project_id,
+               parent_id = after.parent_id,
+               metadata = after.metadata,
+               completed_at = CASE
+                   WHEN after.status <> 'done' THEN NULL
+                   ELSE coalesce(before.completed_at, now_ms())
+               END,
+               updated_at = now_ms(),
+               version = before.version + 1,
+               updated_by = user_id,
+               updated_by_version = before.version + 1
+         WHERE tasks.workspace_id = change_task.workspace_id
+           AND tasks.id = change_task.id
+     RETURNING *
+          INTO after;
+        IF EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = change_task.workspace_id) THEN
+            body := task_json(after);
+            event_id := announce(workspace_id, 'task.updated', body, user_id, task_json(before));
+        END IF;
+    END IF;
+    body := coalesce(body, task_json(after));
+    version := after.version;
+END
+$$;
+
+-- Delete a task with its subtasks, and announce the last state of each, subtasks first. Delete
+-- nothing if the task has none of these versions. If somebody listens, also delete nothing if
+-- writing the events would take too long: with more than 10 000 subtasks, 20 000 deliveries to
+-- webhooks, or 16 MiB of text.
+-- Return the version of the task, or NULLs if there is none; if the version does not match, return
+-- the task.
+CREATE OR REPLACE FUNCTION delete_task(
+    workspace_id uuid,
+    id uuid,
+    versions int4multirange,
+    user_id uuid,
+    token_id uuid,
+    OUT version integer,
+    OUT matched boolean,
+    OUT body json,
+    OUT deletable boolean,
+    OUT event_ids uuid[]
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    task tasks;
+    webhooks bigint;
+    is_announced boolean;
+BEGIN
+    PERFORM lock_workspace(workspace_id, token_id);
+    SELECT *
+      INTO task
+      FROM tasks
+     WHERE tasks.workspace_id = delete_task.workspace_id
+       AND tasks.id = delete_task.id
+       FOR UPDATE;
+    version := task.version;
+    matched := task.version <@ versions;
+    IF matched IS NOT true THEN
+        body := task_json(task);
+        RETURN;
+    END IF;
+    SELECT enabled_webhooks(feeds.workspace_id), read_at IS NOT NULL
+      INTO webhooks, is_announced
+      FROM feeds
+     WHERE feeds.workspace_id = delete_task.workspace_id;
+    is_announced := coalesce(is_announced OR webhooks > 0, false);
+    deletable := NOT is_announced OR (
+        SELECT count(*) <= 10000
+               AND (count(*) + 1) * webhooks <= 20000
+               AND coalesce(sum(text_bytes(subtask)), 0) <= 16777216
+          FROM tasks AS subtask
+         WHERE subtask.workspace_id = delete_task.workspace_id
+           AND parent_id = delete_task.id
+    );
+    IF deletable THEN
+        WITH deleted AS (
+            DELETE FROM tasks
+             WHERE tasks.workspace_id = delete_task.workspace_id
+               AND (tasks.id = delete_task.id OR parent_id = delete_task.id)
+         RETURNING *
+        )
+        SELECT ARRAY(
+                   SELECT announce(
+                              delete_task.workspace_id,
+                              'task.deleted',
+                              task_json(deleted::tasks),
+                              user_id
+                          )
+                     FROM deleted
+                    WHERE is_announced
+                    ORDER BY parent_id IS NULL, deleted.id DESC
+               )
+          INTO event_ids;
+    END IF;
+END
+$$;
+
+-- Lock what a batch needs, and return the ids of the tasks to change or to delete that do not exist,
+-- and whether the batch fits: these tasks and the subtasks of those to delete have at most 4 MiB of
+-- JSON, since the response, the events and the errors show them whole, and make at most 20 000
+-- deliveries to webhooks.
+-- The batches of a workspace run one after another. A batch that deletes tasks or changes parents
+-- (is_alone) has the workspace alone. Any other batch shares it with single writes. It locks the
+-- tasks that it changes before it creates others: a POST may hold such a task, as the parent of its
+-- own, and then wait for an id that the batch has created.
+-- The lock of batches comes before that of the workspace. So at most one batch shares the workspace,
+-- and whoever wants it alone waits for this one only.
+CREATE OR REPLACE FUNCTION begin_batch(
+    workspace_id uuid,
+    ids uuid[],
+    deleted_ids uuid[],
+    is_alone boolean,
+    token_id uuid,
+    OUT missing uuid[],
+    OUT fits boolean
+)
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF changes ?| '{assignee_id,parent_id}' AND NOT has_all_locks() THEN
-        PERFORM FROM tasks
-          WHERE workspace_id = after.workspace_id
-            AND id = after.parent_id
-            AND id > after.id
-            FOR SHARE;
-        PERFORM set_config('service.has_all_locks', 'on', true);
+    PERFORM pg_advisory_xact_lock(8, uuid_hash(workspace_id));
+    IF is_alone THEN
+        PERFORM lock_workspace(workspace_id, token_id);
+    ELSE
+        PERFORM share_workspace(workspace_id, token_id);
     END IF;
-    UPDATE tasks
-       SET title = after.title,
-           description = after.description,
-           status = after.status,
-           priority = after.priority,
-           due_date = after.due_date,
-           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
-           -- task back as it got it, the timestamp is the same, and the task keeps its day.
-           due_day = CASE
-               WHEN changes ? 'due_day' OR after.due_date = tasks.due_date THEN after.due_day
-           END,
-           assignee_id = after.assignee_id,
-           project_id = after.project_id,
-           parent_id = after.parent_id,
-           metadata = after.metadata,
-           completed_at = CASE
-               WHEN after.status <> 'done' THEN NULL
-               ELSE coalesce(completed_at, now_ms())
-           END,
-           updated_at = now_ms(),
-           version = version + 1,
-           updated_by = user_id,
-           updated_by_version = version + 1
-     WHERE workspace_id = after.workspace_id
-       AND id = after.id
- RETURNING *
-      INTO after;
-    RETURN after;
+    PERFORM FROM tasks
+      WHERE tasks.workspace_id = begin_batch.workspace_id
+        AND id = ANY (ids)
+        FOR NO KEY UPDATE;
+    -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without
+    -- reading them, so it does not write the JSON of tasks whose texts alone are too long.
+    WITH concerned AS MATERIALIZED (
+        SELECT *
+          FROM tasks
+         WHERE tasks.workspace_id = begin_batch.workspace_id
+           AND (id = ANY (ids) OR parent_id = ANY (deleted_ids))
+    )
+    SELECT ARRAY(SELECT unnest(ids) EXCEPT SELECT id FROM concerned),
+           CASE
+               WHEN coalesce(sum(text_bytes(concerned::tasks)), 0) <= 4194304
+                AND count(*) * enabled_webhooks(begin_batch.workspace_id) <= 20000
+               THEN (
+                        SELECT coalesce(sum(octet_length(task_json(concerned::tasks)::text)), 0)
+                               <= 4194304
+                          FROM concerned
+                    )
+               ELSE false
+           END
+      INTO missing, fits
+      FROM concerned;
 END
 $$;
 
 -- Insert tasks, in the order of their lines; a subtask comes after its parent. Only load/task calls
 -- this.
 CREATE OR REPLACE FUNCTION load_tasks(rows json) RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 AS $$
+BEGIN
     INSERT INTO tasks (
                workspace_id, id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
@@ -431,12 +432,18 @@ AS $$
                WHEN status = 'done'
                THEN coalesce(completed_at, updated_at, created_at, now_ms())
            END,
-           first,
+           version,
            last_editor(updated_by, created_by, version, created_at, updated_at),
-           first,
+           version,
            completed_by,
            nullif(metadata, '{}')
       FROM json_populate_recordset(NULL::tasks, rows) WITH ORDINALITY AS item
-     CROSS JOIN LATERAL first_version('task', workspace_id, id, version) AS first
-     ORDER BY ordinality
+     ORDER BY ordinality;
+    UPDATE tasks AS task
+       SET version = after.version,
+           updated_by_version = after.version
+      FROM versions_after_deletion(rows) AS after
+     WHERE task.workspace_id = after.workspace_id
+       AND task.id = after.id;
+END
 $$;

@@ -36,14 +36,17 @@ END
 $$;
 
 -- Store the last version of an object that is deleted, whatever release deletes it.
--- At a depth above 1, a foreign key deletes the objects of a deleted workspace.
+-- The objects of a deleted workspace leave none: delete_rows() sets service.keeps_versions, and at
+-- a depth above 1 a foreign key deletes them.
 -- A condition WHEN of the trigger, or a trigger that runs after the statement, would make each
 -- deletion dearer: PostgreSQL compiles the one, and collects the rows for the other.
 CREATE OR REPLACE FUNCTION keep_deleted_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF pg_trigger_depth() = 1 THEN
+    IF pg_trigger_depth() = 1
+       AND current_setting('service.keeps_versions', true) IS DISTINCT FROM 'on'
+    THEN
         INSERT INTO deleted_versions (workspace_id, id, version)
         VALUES (OLD.workspace_id, OLD.id, OLD.version);
     END IF;
@@ -65,13 +68,10 @@ BEGIN
 END
 $$;
 
--- Return the version with which a new object begins: the given one, unless the id was chosen and an
--- object with this id was deleted at that version or a later one.
--- If another transaction is deleting the object now, the function waits for the end of that
--- transaction. Its last query then has a new snapshot, and finds the row of the deletion.
--- If there is an object with this id, the INSERT would fail. The function fails in its place, so
--- that the lock on the object ends before the transaction waits for an assignee or a parent, which
--- may come earlier in the order of locks.
+-- Return the version with which a new object begins: 1, unless the id was chosen, and an object
+-- with this id was deleted at that version or a later one. The caller shares the lock of the
+-- workspace, so no request can delete the object until the new one is there. If an older release or
+-- an operator is deleting it, the function waits, and its last query finds the deletion.
 CREATE OR REPLACE FUNCTION first_version(
     type text, workspace_id uuid, id uuid, version integer DEFAULT 1
 ) RETURNS integer
@@ -81,23 +81,16 @@ BEGIN
     IF id IS NULL THEN
         RETURN version;
     END IF;
-    IF type = 'meeting' THEN
-        PERFORM FROM meetings
-          WHERE meetings.workspace_id = first_version.workspace_id
-            AND meetings.id = first_version.id
-            FOR KEY SHARE;
-    ELSIF has_all_locks() THEN
-        PERFORM FROM tasks
-          WHERE tasks.workspace_id = first_version.workspace_id
-            AND tasks.id = first_version.id;
-    ELSE
+    IF type = 'task' THEN
         PERFORM FROM tasks
           WHERE tasks.workspace_id = first_version.workspace_id
             AND tasks.id = first_version.id
             FOR KEY SHARE;
-    END IF;
-    IF FOUND THEN
-        RAISE unique_violation USING CONSTRAINT = type || 's_pkey';
+    ELSE
+        PERFORM FROM meetings
+          WHERE meetings.workspace_id = first_version.workspace_id
+            AND meetings.id = first_version.id
+            FOR KEY SHARE;
     END IF;
     RETURN (
         SELECT greatest(first_version.version, max(deleted.version) + 1)
@@ -106,6 +99,25 @@ BEGIN
            AND deleted.id = first_version.id
     );
 END
+$$;
+
+-- Return the objects, among these rows of a load, whose ids belong to deleted objects with the same
+-- or a later version, and the versions above those.
+-- The command load does not lock the workspace. So it asks this after its INSERT: from then on
+-- nobody else can make or delete an object with such an id.
+CREATE OR REPLACE FUNCTION versions_after_deletion(rows json)
+RETURNS TABLE (workspace_id uuid, id uuid, version integer)
+LANGUAGE sql STABLE
+AS $$
+    SELECT item.workspace_id, item.id, deleted.version + 1
+      FROM json_to_recordset(rows) AS item (workspace_id uuid, id uuid, version integer)
+     CROSS JOIN LATERAL (
+           SELECT max(version) AS version
+             FROM deleted_versions
+            WHERE deleted_versions.workspace_id = item.workspace_id
+              AND deleted_versions.id = item.id
+           ) AS deleted
+     WHERE deleted.version >= item.version
 $$;
 
 -- Return the user who made the last change of a loaded object. If its line has no updatedBy, but

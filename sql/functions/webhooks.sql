@@ -50,23 +50,67 @@ AS $$
               )
 $$;
 
--- Return the number of webhooks of a workspace. Until the transaction ends, other transactions wait
--- here, so that two new webhooks cannot both be the last one that the limit allows.
-CREATE OR REPLACE FUNCTION lock_and_count_webhooks(workspace_id uuid) RETURNS bigint
+-- Return the number of webhooks of a workspace that get new events.
+CREATE OR REPLACE FUNCTION enabled_webhooks(workspace_id uuid) RETURNS bigint
+LANGUAGE sql STABLE
+AS $$
+    SELECT count(*)
+      FROM webhooks
+     WHERE webhooks.workspace_id = enabled_webhooks.workspace_id
+       AND disabled_at IS NULL
+$$;
+
+-- Add a webhook to a workspace, and return it; NULLs if the credential is not one of an owner or an
+-- admin, or if the workspace has 20 webhooks. No two new webhooks can both be the twentieth,
+-- because the transaction has the workspace alone.
+CREATE OR REPLACE FUNCTION add_webhook(
+    workspace_id uuid, url text, events text[], key_fingerprint text, token_id uuid
+) RETURNS webhooks
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    webhook webhooks;
 BEGIN
-    PERFORM FROM workspaces
-      WHERE id = lock_and_count_webhooks.workspace_id
-        FOR NO KEY UPDATE;
-    -- In a volatile function each statement has its own snapshot, so this one sees what other
-    -- transactions have committed while the lock waited for them.
-    RETURN (
-        SELECT count(*)
+    PERFORM lock_workspace(workspace_id, token_id);
+    IF present_role(token_id, workspace_id) IN ('owner', 'admin') AND (
+        SELECT count(*) < 20
           FROM webhooks
-         WHERE webhooks.workspace_id = lock_and_count_webhooks.workspace_id
+         WHERE webhooks.workspace_id = add_webhook.workspace_id
            AND deleted_at IS NULL
-    );
+    ) THEN
+        INSERT INTO webhooks (workspace_id, url, events, key_fingerprint)
+        VALUES (workspace_id, url, coalesce(events, '{}'), key_fingerprint)
+     RETURNING *
+          INTO webhook;
+    END IF;
+    RETURN webhook;
+END
+$$;
+
+-- Lock a webhook and return it; no row if there is none, or if the credential is not one of an
+-- owner or an admin. The transaction has the workspace alone, so that no other one writes events
+-- for the webhook meanwhile.
+CREATE OR REPLACE FUNCTION lock_webhook(
+    workspace_id uuid, webhook_id uuid, token_id uuid
+) RETURNS SETOF webhooks
+LANGUAGE plpgsql
+ROWS 1
+AS $$
+DECLARE
+    webhook webhooks;
+BEGIN
+    PERFORM lock_workspace(workspace_id, token_id);
+    -- A worker that records an outcome, or a change by an older release, may hold the row.
+    SELECT *
+      INTO webhook
+      FROM webhooks
+     WHERE webhooks.workspace_id = lock_webhook.workspace_id
+       AND id = webhook_id
+       AND deleted_at IS NULL
+       FOR UPDATE;
+    IF FOUND AND present_role(token_id, workspace_id) IN ('owner', 'admin') THEN
+        RETURN NEXT webhook;
+    END IF;
 END
 $$;
 

@@ -1,4 +1,185 @@
--- Workspaces.
+-- Workspaces, and the lock of each, which a write takes first.
+
+-- The lock of a workspace. A write takes it before it reads or locks a row:
+-- * share_workspace() if it then waits for one row at most: a POST of a task or a meeting, a PATCH
+--   without parentId. Such writes run at the same time.
+-- * lock_workspace() if it locks several rows, or if other writes rely on what it changes: a
+--   DELETE, a PATCH with parentId, members, webhooks, the first reader of the feed, the end of a
+--   workspace or of a user. No other write runs in the workspace meanwhile.
+-- So no two writes can wait for each other: whoever has the lock alone meets nobody, and whoever
+-- shares it waits for one row while it holds none. A batch is the exception, see begin_batch(). The
+-- queue of this lock is first in, first out, unlike that of a row: new sharers cannot pass a write
+-- that waits for the lock alone. A transaction that shares the lock must not ask for it alone.
+-- After the lock come users, then members; whatever else a write locks, it may lock in any order.
+-- The lock ends with the transaction, before events are posted. Reads and the gate do not take it.
+-- The command load takes it only for suggestions, because it may run for minutes; the row of a
+-- parent or of a user then keeps it apart from requests. An operator's own SQL takes it by SELECT.
+-- A statement that has waited still has its old snapshot. So what must be true when a write happens
+-- is read by a function in PL/pgSQL after the lock: each of its statements has a new snapshot. The
+-- lock is an advisory lock with two keys, 7 and a hash of the id. Workspaces with the same hash
+-- only wait for each other; whoever locks several takes them in the order of the hash.
+
+-- Lock a workspace for this transaction alone, and return its id. If the transaction had to wait,
+-- and the credential of the request is no longer one of a member, fail: "Workspace not found". An
+-- operator has no credential: token_id is NULL. PostgreSQL inlines this function and the next.
+CREATE OR REPLACE FUNCTION lock_workspace(
+    workspace_id uuid, token_id uuid DEFAULT NULL
+) RETURNS uuid
+LANGUAGE sql
+AS $$
+    SELECT CASE pg_try_advisory_xact_lock(7, uuid_hash(workspace_id))
+               WHEN false THEN await_workspace(workspace_id, token_id, false)
+               ELSE workspace_id
+           END
+$$;
+
+-- The same, but share the lock.
+CREATE OR REPLACE FUNCTION share_workspace(
+    workspace_id uuid, token_id uuid DEFAULT NULL
+) RETURNS uuid
+LANGUAGE sql
+AS $$
+    SELECT CASE pg_try_advisory_xact_lock_shared(7, uuid_hash(workspace_id))
+               WHEN false THEN await_workspace(workspace_id, token_id, true)
+               ELSE workspace_id
+           END
+$$;
+
+-- Wait for the lock of a workspace. The role is read afterwards, with a new snapshot.
+CREATE OR REPLACE FUNCTION await_workspace(workspace_id uuid, token_id uuid, is_shared boolean)
+RETURNS uuid
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF is_shared THEN
+        PERFORM pg_advisory_xact_lock_shared(7, uuid_hash(workspace_id));
+    ELSE
+        PERFORM pg_advisory_xact_lock(7, uuid_hash(workspace_id));
+    END IF;
+    IF present_role(token_id, workspace_id) IS NULL THEN
+        RAISE no_data_found USING MESSAGE = 'Workspace not found';
+    END IF;
+    RETURN workspace_id;
+END
+$$;
+
+-- Lock all workspaces of a user for this transaction alone, and return their ids.
+CREATE OR REPLACE FUNCTION lock_workspaces_of(user_id uuid) RETURNS uuid[]
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT lock_workspace(workspace_id)
+          FROM (
+               SELECT workspace_id
+                 FROM members
+                WHERE members.user_id = lock_workspaces_of.user_id
+                ORDER BY uuid_hash(workspace_id)
+               ) AS membership
+    );
+END
+$$;
+
+-- Change the fields of a workspace that the changes name, if the credential is one of an owner or
+-- an admin. If no value changes, or the workspace has none of these versions, write nothing. Return
+-- the workspace, or NULLs if it is not one of the caller's.
+CREATE OR REPLACE FUNCTION change_workspace(
+    workspace_id uuid,
+    changes jsonb,
+    versions int4multirange,
+    token_id uuid,
+    OUT body json,
+    OUT version integer,
+    OUT permitted boolean,
+    OUT matched boolean
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    before workspaces;
+    after workspaces;
+    role text := present_role(token_id, workspace_id);
+BEGIN
+    IF role IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM share_workspace(workspace_id, token_id);
+    SELECT * INTO before FROM workspaces WHERE id = workspace_id FOR NO KEY UPDATE;
+    role := present_role(token_id, workspace_id);
+    permitted := role IN ('owner', 'admin');
+    matched := before.version <@ versions;
+    after := before;
+    IF permitted AND matched THEN
+        after := jsonb_populate_record(before, changes);
+    END IF;
+    IF after IS DISTINCT FROM before THEN
+        UPDATE workspaces
+           SET name = after.name,
+               timezone = after.timezone,
+               version = before.version + 1
+         WHERE id = workspace_id
+     RETURNING *
+          INTO after;
+    END IF;
+    body := workspace_details(after);
+    version := after.version;
+END
+$$;
+
+-- End all memberships of a workspace that is to be deleted, so that from then on no request finds
+-- it. The tasks lose their assignees first, because that may take long: the users, whom other
+-- workspaces need too, are locked only at the end. Nothing is announced, and no version changes.
+CREATE OR REPLACE FUNCTION end_memberships(workspace_id uuid) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM lock_workspace(workspace_id);
+    PERFORM set_config('service.keeps_versions', 'on', true);
+    UPDATE tasks
+       SET assignee_id = NULL
+     WHERE tasks.workspace_id = end_memberships.workspace_id
+       AND assignee_id IS NOT NULL;
+    PERFORM FROM users
+      WHERE id IN (
+                SELECT user_id
+                  FROM members
+                 WHERE members.workspace_id = end_memberships.workspace_id
+            )
+      ORDER BY id
+        FOR NO KEY UPDATE;
+    DELETE FROM members
+     WHERE members.workspace_id = end_memberships.workspace_id;
+END
+$$;
+
+-- Delete at most this number of rows of a workspace whose memberships have ended, and return how
+-- many were deleted. The rows of the other tables are few, or go with these.
+CREATE OR REPLACE FUNCTION delete_rows(workspace_id uuid, number integer) RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    tablename text;
+    deleted bigint;
+BEGIN
+    PERFORM set_config('service.keeps_versions', 'on', true);
+    FOREACH tablename IN ARRAY
+        '{events,tasks,meetings,mail,knowledge,deleted_versions}'::text[]
+    LOOP
+        EXECUTE format(
+            'DELETE FROM %1$I WHERE ctid = ANY (ARRAY('
+            'SELECT ctid FROM %1$I WHERE workspace_id = $1 %2$s LIMIT $2))',
+            tablename,
+            -- Subtasks first, because they refer to their parents.
+            CASE tablename WHEN 'tasks' THEN 'ORDER BY parent_id IS NULL' END
+        ) USING workspace_id, number;
+        GET DIAGNOSTICS deleted = ROW_COUNT;
+        IF deleted > 0 THEN
+            RETURN deleted;
+        END IF;
+    END LOOP;
+    RETURN 0;
+END
+$$;
 
 -- A workspace in lists.
 CREATE OR REPLACE FUNCTION workspace_json(workspace workspaces) RETURNS json

@@ -19,7 +19,9 @@ WITH created AS (
            %(user_id)s,
            first,
            %(metadata)s::jsonb
-      FROM first_version('meeting', %(workspace_id)s, %(id)s) AS first
+      FROM first_version(
+               'meeting', share_workspace(%(workspace_id)s, %(token_id)s), %(id)s
+           ) AS first
  RETURNING workspace_id, id, version, meeting_json(meetings) AS body
 )
 SELECT body,

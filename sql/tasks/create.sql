@@ -23,7 +23,9 @@ WITH created AS (
            first,
            CASE WHEN %(status)s = 'done' THEN %(user_id)s::uuid END,
            %(metadata)s::jsonb
-      FROM first_version('task', %(workspace_id)s, %(id)s) AS first
+      FROM first_version(
+               'task', share_workspace(%(workspace_id)s, %(token_id)s), %(id)s
+           ) AS first
  RETURNING workspace_id, id, version, task_json(tasks) AS body
 )
 SELECT body,

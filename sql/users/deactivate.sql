@@ -1,17 +1,15 @@
--- Deactivate a user. A user who was deactivated earlier keeps that time.
--- The lock waits for statements that assign tasks to the user, so the time is later than these
--- tasks.
-WITH locked AS MATERIALIZED (
-    SELECT id
-      FROM users
+-- Deactivate a user, and return the time. A user who was deactivated earlier keeps that time, and
+-- then NULL is returned.
+WITH deactivated AS (
+    UPDATE users
+       SET deactivated_at = date_trunc(
+               'milliseconds', now() + (clock_timestamp() - transaction_timestamp())
+           )
      WHERE lower(email) = lower(%(email)s)
-       FOR NO KEY UPDATE
+       AND deactivated_at IS NULL
+ RETURNING id, deactivated_at::text AS since
 )
-UPDATE users AS person
-   SET deactivated_at = coalesce(
-           person.deactivated_at,
-           date_trunc('milliseconds', now() + (clock_timestamp() - transaction_timestamp()))
-       )
-  FROM locked
- WHERE person.id = locked.id
-RETURNING person.id;
+SELECT id, since
+  FROM users
+  LEFT JOIN deactivated USING (id)
+ WHERE lower(email) = lower(%(email)s);

@@ -3,13 +3,7 @@
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            version <@ %(versions)s::int4multirange AS matched
-      FROM webhooks AS webhook
-     WHERE workspace_id = %(workspace_id)s
-       AND id = %(id)s
-       AND deleted_at IS NULL
-       AND manages(%(user_id)s, %(workspace_id)s)
-       -- A change that would announce an event to this webhook waits here.
-       FOR UPDATE
+      FROM lock_webhook(%(workspace_id)s, %(id)s, %(token_id)s) AS webhook
 ), deleted AS (
     UPDATE webhooks AS webhook
        SET deleted_at = now(),

@@ -6,13 +6,8 @@ WITH previous AS (
            secret_number,
            key_fingerprint,
            now() + interval '24 hours'
-      FROM webhooks
-     WHERE workspace_id = %(workspace_id)s
-       AND id = %(id)s
-       AND deleted_at IS NULL
-       AND manages(%(user_id)s, %(workspace_id)s)
-       -- A simultaneous rotation waits here.
-       FOR NO KEY UPDATE
+      -- A simultaneous rotation waits here.
+      FROM lock_webhook(%(workspace_id)s, %(id)s, %(token_id)s)
  RETURNING workspace_id, webhook_id, number
 ), expired AS (
     DELETE FROM previous_secrets AS secret

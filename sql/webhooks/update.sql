@@ -1,18 +1,11 @@
 -- Change the URL and the events, if the parameter names them, and enable or disable a webhook.
 -- A webhook that is enabled or gets a new URL is no longer failing, and its waiting deliveries
 -- become due now.
--- The statement locks the row first, so that it checks the preconditions on the current version. It
--- also waits for transactions that add deliveries to the webhook, or record an outcome.
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            jsonb_populate_record(webhook, %(changes)s) AS changed,
            version <@ %(versions)s::int4multirange AS matched
-      FROM webhooks AS webhook
-     WHERE workspace_id = %(workspace_id)s
-       AND id = %(id)s
-       AND deleted_at IS NULL
-       AND manages(%(user_id)s, %(workspace_id)s)
-       FOR UPDATE
+      FROM lock_webhook(%(workspace_id)s, %(id)s, %(token_id)s) AS webhook
 ), after AS (
     SELECT matched,
            (changed).url,

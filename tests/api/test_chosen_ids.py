@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from support.derived import by_name, views_of
-from support.http import Client, invalid_field, location
+from support.http import Client, error_message, invalid_field, location
 from support.rows import count, insert_token
 from support.statements import until_waiting
 
@@ -133,15 +133,32 @@ def test_of_two_meetings_with_the_same_id_a_request_finds_that_of_the_active_wor
     assert titles(connection) == [(other, other)]
 
 
-def test_of_two_meetings_outside_the_active_workspace_a_request_finds_that_of_the_older_workspace(
+def test_of_two_meetings_outside_the_active_workspace_get_finds_the_older_and_writes_get_409(
     alice, connection, cast, shared
 ):
     connection.execute(
         "UPDATE users SET active_workspace_id = NULL WHERE id = %s", (cast["alice"],)
     )
     assert alice.get(f"/meetings/{ID}").get_json()["workspaceId"] == shared[0]
-    assert alice.delete(f"/meetings/{ID}").status_code == 204
-    assert titles(connection) == [(shared[1], shared[1])]
+    for response in (
+        alice.delete(f"/meetings/{ID}"),
+        alice.patch(f"/meetings/{ID}", {"title": "x"}),
+    ):
+        assert "Workspace-Id" in error_message(response, 409)
+    assert sorted(titles(connection)) == sorted((id, id) for id in shared)
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_a_repeated_delete_in_a_named_workspace_takes_no_meeting_of_another_one(
+    app, alice, connection, cast, shared, chosen
+):
+    header, other = {"Workspace-Id": shared[chosen]}, shared[1 - chosen]
+    insert_token(connection, cast["alice"], "tmw_api_one", workspace_id=shared[chosen])
+    assert alice.delete(f"/meetings/{ID}", headers=header).status_code == 204
+    assert alice.delete(f"/meetings/{ID}", headers=header).status_code == 404
+    assert alice.patch(f"/meetings/{ID}", {"title": "x"}, headers=header).status_code == 404
+    assert Client(app, "tmw_api_one").delete(f"/meetings/{ID}").status_code == 404
+    assert titles(connection) == [(other, other)]
 
 
 def test_a_token_for_one_workspace_finds_only_the_meeting_of_that_workspace(

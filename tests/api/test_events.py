@@ -502,7 +502,7 @@ def test_a_request_during_which_the_feed_ends_returns_no_cursor(alice, cast, con
     connection.execute("UPDATE feeds SET read_at = NULL, ready = false")
     assert gone(alice, cursor)
     caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
-    assert run(connection, "events/wait", **caller) == []
+    assert run(connection, "events/await_older_releases", **caller) == [{"ready": False}]
     page = {"after": None, "after_id": None, "type": None, "limit": 1, "settled": 2**40}
     assert run(connection, "events/list", **caller, **page) == []
 

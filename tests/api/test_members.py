@@ -298,14 +298,3 @@ def test_two_owners_who_add_the_same_address_while_a_member_leaves_add_one_user(
     assert sorted(response.status_code for response in responses) == [201, 204, 409]
     assert roles() == {"Alice": "owner", "Dora": "owner", "Mia": "member"}
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 3
-
-
-def test_the_sql_statements_alone_already_keep_a_plain_member_from_adding_anybody(connection, cast):
-    """The transaction, which rolls back a refused request, is only a second safeguard."""
-    values = {"user_id": cast["bob"], "token_workspace_id": None, "id": cast["acme"]}
-    values |= {"role": "member", "name": None}
-    run(connection, "members/create_user", **values, email="mia@example.com")
-    values["created_id"] = None
-    (row,) = run(connection, "members/add", **values, email="charlie@example.com")
-    assert (row["permitted"], row["body"]) == (False, None)
-    assert (count(connection, "users"), count(connection, "members")) == (3, 3)

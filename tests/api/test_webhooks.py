@@ -297,7 +297,10 @@ def test_a_user_who_loses_the_role_during_the_check_of_the_url_creates_no_webhoo
     """The statement itself checks the role."""
     values = {"url": receiver.url, "events": None, "key_fingerprint": "x"}
     for name, made in (("bob", 0), ("charlie", 0), ("alice", 1)):
-        caller = {"workspace_id": cast["acme"], "user_id": cast[name]}
+        caller = {
+            "workspace_id": cast["acme"],
+            "token_id": insert_token(connection, cast[name], f"tmw_api_of_{name}"),
+        }
         assert len(run(connection, "webhooks/create", **caller, **values)) == made
 
 

@@ -27,7 +27,7 @@ def test_a_connection_of_the_pool_has_the_timeouts_and_planner_settings_of_the_s
             # Only the gate's count of requests is committed without waiting for the disk.
             ("synchronous_commit", "on"),
             ("statement_timeout", "3500ms"),
-            ("lock_timeout", "3500ms"),
+            ("lock_timeout", "875ms"),
             ("idle_in_transaction_session_timeout", "10s"),
             ("plan_cache_mode", "force_generic_plan"),
             ("enable_seqscan", "off"),

@@ -325,7 +325,7 @@ RESOURCES = [
         accepted={"state": ["waiting", "delivered", "failed"]},
         nullable="finished_at",
     ),
-    TableEntry("feeds", left_out=True, nullable="read_at"),
+    TableEntry("feeds", left_out=True, nullable="read_at awaited"),
     TableEntry("event_cursors", left_out=True, nullable="server_started"),
     TableEntry("attempts", left_out=True, nullable="status error answer"),
     TableEntry("processes", left_out=True, nullable="speedups"),

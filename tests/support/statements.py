@@ -30,7 +30,7 @@ def preparable(name):
 
 def configure(connection):
     """Configure a connection as the pool does, so that it gets the same plans."""
-    timeouts = {"statement_timeout": "0", "idle_timeout": "0"}
+    timeouts = {"statement_timeout": "0", "lock_timeout": "0", "idle_timeout": "0"}
     connection.execute(STATEMENTS["connection/defaults"].source)
     connection.execute(STATEMENTS["connection/configure"].source, timeouts)
 
@@ -128,7 +128,7 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 def run(connection, name, /, **values):
     """Run a statement like a request whose token is not for one workspace only; return the rows."""
-    values = {"token_workspace_id": None, **values}
+    values = {"token_workspace_id": None, "token_id": None, **values}
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
 

@@ -124,6 +124,7 @@ def load_lines(
             connect(settings, "load") as connection,
             connection.transaction(),
         ):
+            connection.run("load/begin")
             return store(connection, batches(read(settings, lines, step)), match_users=match_users)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
