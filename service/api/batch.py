@@ -1,8 +1,8 @@
 """Many tasks in one request.
 
-A batch runs the statements for single tasks, one task after another, in one transaction, which first
-takes the locks that they need. If a task is refused, the batch goes through all tasks again, in order
-to find every refused one; then everything is rolled back.
+A batch runs the statements for single tasks, one task after another, in one transaction, which
+first takes the locks that they need. If a task is refused, the batch goes through all tasks again,
+in order to find every refused one; then everything is rolled back.
 """
 
 # A field of a batch may have another class than the same field of a task: a client sends the id
@@ -146,8 +146,8 @@ def change_tasks(batch: Values) -> Response:
     ``create[3].title`` or ``update[0].version``. The status is that of the first error: 400 for
     invalid values, 404 for a task that does not exist, 409 for an ``id`` that is taken, 412 for
     another version. The response is also 409 if the tasks of ``update`` and ``delete``, with the
-    subtasks of the latter, have more than 4 MiB of JSON together, or if their events would be more than
-    20 000 deliveries to webhooks.
+    subtasks of the latter, have more than 4 MiB of JSON together, or if their events would be more
+    than 20 000 deliveries to webhooks.
     """
     creates, changes, deletes = batch["create"], batch["update"], batch["delete"]
     set_due_days([*creates, *changes])

@@ -143,10 +143,10 @@ def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
     A meeting that is not completed does not have these three fields. If several of your
-    workspaces have a meeting with this id, GET returns the meeting of your active workspace, or else
-    of the oldest workspace. PATCH and DELETE use the meeting of the workspace that ``Workspace-Id`` or
-    the token names, or else of your active workspace. If neither has it, and several others do, the
-    response is 409.
+    workspaces have a meeting with this id, GET returns the meeting of your active workspace, or
+    else of the oldest workspace. PATCH and DELETE use the meeting of the workspace that
+    ``Workspace-Id`` or the token names. If neither names one, they use the meeting of your active
+    workspace. If that has none, and several others have one, the response is 409.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
 

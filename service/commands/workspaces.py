@@ -122,8 +122,8 @@ def delete_workspace(slug: str, yes: bool) -> None:
         yes=yes,
     )
     with connect() as connection:
-        # From now on no request finds the workspace. The rest is deleted in small transactions. If the
-        # command is interrupted, another run goes on.
+        # From now on no request finds the workspace. The rest is deleted in small transactions. If
+        # the command is interrupted, another run goes on.
         connection.run("workspaces/end_memberships", id=id)
         while connection.row(DeletedRows, "workspaces/delete_rows", id=id).deleted:
             pass

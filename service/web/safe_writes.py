@@ -66,8 +66,9 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
     One transaction stores the key, the change, the event and the response, so a failed request
     stores no key. The stored response has null instead of a secret.
 
-    Raises NotFound if the caller has left the workspace meanwhile, 400 if the key is malformed, 422 if another request has used it, and 409 if it has
-    succeeded, but its response was too long to be stored.
+    Raises 400 if the key is malformed, 422 if another request has used it, 409 if it has succeeded,
+    but its response was too long to be stored, and NotFound if the caller has left the workspace
+    meanwhile.
     """
     request = current_request()
     key = request.environ.get("HTTP_IDEMPOTENCY_KEY")

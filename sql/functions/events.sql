@@ -157,6 +157,7 @@ BEGIN
         VALUES (workspace_id, now())
             ON CONFLICT ON CONSTRAINT feeds_pkey DO UPDATE
            SET read_at = now(),
+               ready = false,
                awaited = NULL
      RETURNING ready
           INTO is_ready;

@@ -277,6 +277,7 @@ BEGIN
         UPDATE feeds
            SET ready = true
          WHERE feeds.workspace_id = await_older_releases.workspace_id
+           AND read_at IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_locks WHERE virtualtransaction = ANY (awaited));
         IF FOUND THEN
             RETURN true;

@@ -347,16 +347,16 @@ BEGIN
 END
 $$;
 
--- Lock what a batch needs, and return the ids of the tasks to change or to delete that do not exist,
--- and whether the batch fits: these tasks and the subtasks of those to delete have at most 4 MiB of
--- JSON, since the response, the events and the errors show them whole, and make at most 20 000
+-- Lock what a batch needs. Return the ids of the tasks to change or to delete that do not exist, and
+-- whether the batch fits: the other tasks, with the subtasks of those to delete, have at most 4 MiB
+-- of JSON, since the response, the events and the errors show them whole, and make at most 20 000
 -- deliveries to webhooks.
 -- The batches of a workspace run one after another. A batch that deletes tasks or changes parents
 -- (is_alone) has the workspace alone. Any other batch shares it with single writes. It locks the
 -- tasks that it changes before it creates others: a POST may hold such a task, as the parent of its
 -- own, and then wait for an id that the batch has created.
--- The lock of batches comes before that of the workspace. So at most one batch shares the workspace,
--- and whoever wants it alone waits for this one only.
+-- The lock of batches comes before that of the workspace. So at most one batch shares the
+-- workspace, and whoever wants it alone waits for this one only.
 CREATE OR REPLACE FUNCTION begin_batch(
     workspace_id uuid,
     ids uuid[],

@@ -365,21 +365,6 @@ def test_the_first_cursor_waits_for_the_end_of_changes_that_wrote_no_event(
         assert count(connection, table) == 1
 
 
-@pytest.mark.parametrize("kind", ["tasks", "meetings"])
-def test_the_first_cursor_waits_for_an_update_that_waits_for_its_row(
-    alice, cast, connection, database_url, kind
-):
-    """Such an update has looked for the feed already, but has not locked the table for writing."""
-    id = TABLES[kind].insert(connection, cast["acme"], {"user": cast["alice"]})
-    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as threads:
-        other.execute(f"SELECT FROM {kind} FOR UPDATE")
-        running = threads.submit(alice.patch, f"/{kind}/{id}", {"title": "New"})
-        until_waiting(connection, running)
-        error_message(alice.get("/events"), 503)
-        other.commit()
-        assert running.result().status_code == 200
-
-
 def test_the_first_cursor_waits_for_every_table_whose_changes_are_announced(connection):
     announced = {
         table
@@ -394,7 +379,7 @@ def test_the_first_cursor_waits_for_every_table_whose_changes_are_announced(conn
         )
     }
     waited = connection.execute("SELECT announcing_tables()::text[] AS names").fetchone()["names"]
-    assert {*waited} == announced, "sql/functions/events.sql: announcing_tables()"
+    assert {*waited} == announced, "sql/functions/older_releases.sql: announcing_tables()"
 
 
 def test_a_cursor_of_another_workspace_gets_410(alice, bob, charlie, initech, cast, connection):

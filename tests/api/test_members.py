@@ -4,7 +4,6 @@ import pytest
 from support.http import Client, error_message, invalid_field, location
 from support.receivers import subscribe
 from support.rows import TOKENS, count, insert, insert_member, insert_token
-from support.statements import run
 
 NEW = {"email": "Mia@example.com"}
 MANAGED = "Only owners and admins may manage members"

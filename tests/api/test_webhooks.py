@@ -27,7 +27,7 @@ from support.receivers import (
     verified,
     webhook_row,
 )
-from support.rows import TOKENS, UNKNOWN, activate, count, insert_member
+from support.rows import TOKENS, UNKNOWN, activate, count, insert_member, insert_token
 from support.statements import run
 
 from service import logs

@@ -1,4 +1,4 @@
-"""Every write in a workspace first takes its lock, alone or shared, and then reads what must be true.
+"""Every write in a workspace takes its lock first, and then reads what must be true.
 
 sql/functions/workspaces.sql has the rule.
 """

@@ -8,7 +8,7 @@ import hmac
 from typing import NamedTuple
 from uuid import UUID
 
-from psycopg.errors import DeadlockDetected
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from service.callers import token_hash
 from service.database.statements import Connection, to_json
@@ -97,7 +97,7 @@ class InitialState:
                     else:
                         connection.run("double/insert_initial_state", **self._rows())
                 return
-            except DeadlockDetected:
+            except (DeadlockDetected, LockNotAvailable):
                 # A request of the previous test still locks rows, although its client has gone.
                 if attempt == RESETS:
                     raise
