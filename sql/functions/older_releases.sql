@@ -248,12 +248,12 @@ AS $$
     SELECT '{tasks,meetings,suggestions}'::regclass[]
 $$;
 
--- Release 1.3.0 calls this, for the sake of the others: the first reader of a feed must wait for
--- the transactions of releases that do not lock the workspace, and may have missed the feed.
--- PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each of
--- them. A transaction that locks a workspace needs no waiting for; load locks the nil one. The
--- first call stores which transactions run, so each further call comes nearer to the end. Return
--- false if one of them still runs after 50 ms.
+-- This release calls this function, for the sake of the others: the first reader of a feed must wait
+-- for the transactions of releases that do not lock the workspace, and may have missed the feed.
+-- PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each of them.
+-- The first call stores which transactions run, so each further call comes nearer to the end. Those
+-- that have locked a workspace, or wait for it, are of this release; load locks the nil workspace.
+-- Return false if another one still runs after 50 ms.
 CREATE OR REPLACE FUNCTION await_older_releases(workspace_id uuid) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
@@ -264,12 +264,6 @@ BEGIN
                  FROM pg_locks
                 WHERE mode IN ('RowShareLock', 'RowExclusiveLock')
                   AND relation = ANY (announcing_tables())
-               EXCEPT
-               SELECT virtualtransaction
-                 FROM pg_locks
-                WHERE locktype = 'advisory'
-                  AND classid = 7
-                  AND objsubid = 2
            )
      WHERE feeds.workspace_id = await_older_releases.workspace_id
        AND awaited IS NULL;
@@ -278,7 +272,17 @@ BEGIN
            SET ready = true
          WHERE feeds.workspace_id = await_older_releases.workspace_id
            AND read_at IS NOT NULL
-           AND NOT EXISTS (SELECT FROM pg_locks WHERE virtualtransaction = ANY (awaited));
+           AND NOT EXISTS (
+                   SELECT virtualtransaction
+                     FROM pg_locks
+                    WHERE virtualtransaction = ANY (awaited)
+                   EXCEPT
+                   SELECT virtualtransaction
+                     FROM pg_locks
+                    WHERE locktype = 'advisory'
+                      AND classid = 7
+                      AND objsubid = 2
+               );
         IF FOUND THEN
             RETURN true;
         END IF;

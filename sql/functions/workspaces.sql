@@ -161,6 +161,7 @@ DECLARE
     tablename text;
     deleted bigint;
 BEGIN
+    PERFORM lock_workspace(workspace_id);
     PERFORM set_config('service.keeps_versions', 'on', true);
     FOREACH tablename IN ARRAY
         '{events,tasks,meetings,mail,knowledge,deleted_versions}'::text[]

@@ -594,7 +594,13 @@ def test_every_statement_that_locks_a_workspace_is_in_the_table_of_writes_or_is_
         for name in NAMES
         if "share_workspace(" in numbered(name)[0] or "lock_workspace(" in numbered(name)[0]
     }
-    assert locking == {"tasks/create", "meetings/create", "load/begin", "load/suggestion"}
+    assert locking == {
+        "tasks/create",
+        "meetings/create",
+        "load/begin",
+        "load/suggestion",
+        "workspaces/delete",
+    }
 
 
 def test_a_token_of_one_workspace_gets_no_response_that_is_stored_for_another_credential(
