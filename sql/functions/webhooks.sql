@@ -12,7 +12,8 @@ BEGIN
 END
 $$;
 
--- Return the secrets with which events for a webhook are signed now, newest first.
+-- Return the secrets with which events for a webhook are signed now, newest first. At most five
+-- previous secrets sign, because many servers take only 8 KB of headers.
 CREATE OR REPLACE FUNCTION signing_secrets(
     webhook webhooks,
     OUT secret_numbers integer[],
@@ -25,11 +26,15 @@ AS $$
       FROM (
            SELECT webhook.secret_number AS number, webhook.key_fingerprint
             UNION ALL
-           SELECT number, key_fingerprint
-             FROM previous_secrets
-            WHERE workspace_id = webhook.workspace_id
-              AND webhook_id = webhook.id
-              AND expires_at > now()
+           (
+               SELECT number, key_fingerprint
+                 FROM previous_secrets
+                WHERE workspace_id = webhook.workspace_id
+                  AND webhook_id = webhook.id
+                  AND expires_at > now()
+                ORDER BY number DESC
+                LIMIT 5
+           )
            ) AS secret
 $$;
 

@@ -211,6 +211,19 @@ def test_a_new_secret_signs_immediately_and_older_secrets_still_sign_for_24_hour
     assert len(receiver.take().headers["webhook-signature"].split(" ")) == 2
 
 
+def test_at_most_five_older_secrets_sign_however_often_the_secret_was_replaced(alice, receiver):
+    """Many servers reject headers of more than 8 KB."""
+    created = alice.post("/webhooks", {"url": receiver.url}).get_json()
+    path = f"/webhooks/{created['id']}/rotate"
+    secrets = [created["secret"], *(alice.post(path).get_json()["secret"] for _ in range(7))]
+    alice.post("/tasks", {"title": "Signed six times"})
+    received = receiver.take()
+    assert len(received.headers["webhook-signature"].split(" ")) == 6
+    for secret in secrets[-6:]:
+        assert verified(secret, received)
+    assert is_genuine(secrets[-1], received.body, received.headers["X-Service-Signature"])
+
+
 def test_no_log_line_has_a_secret_of_a_webhook_or_webhook_key(alice, receiver, caplog):
     caplog.set_level(logging.DEBUG)
     handler, stream = logs.configure("json"), StringIO()
