@@ -495,7 +495,7 @@ class URL(String):
 
     default_error_messages = {
         "form": "must be an http or https URL in ASCII, with a host, without user name and"
-        " password",
+        " password, with a port from 1 to 65535 if any",
         "unresolved": "must have a host that can be resolved within 2 s",
         "private": "must have a host with public addresses only",
     }

@@ -1,24 +1,33 @@
 """The HTTP client for untrusted URLs: public addresses only, within a deadline.
 
-It resolves a name once, checks every address, and connects only to an address that it has checked.
+It resolves a name once, checks every address, and connects only to an address that it has checked:
+to the first one that accepts (RFC 8305). The status counts, whatever happens to the body after it.
 It does not follow redirects. Source: OWASP, Server-Side Request Forgery.
 """
 
 import ipaddress
+import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import CONTINUE, HTTPException, HTTPResponse
+from selectors import EVENT_WRITE, DefaultSelector
 from threading import Lock, Thread, Timer
 from time import monotonic
 from urllib.parse import SplitResult, urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
 
 MAX_RESPONSE_BYTES = 64 * 1024
+# How long an attempt waits for the body once it knows the status.
+BODY_SECONDS = 0.25
+# An attempt tries the next address of a host after so many seconds, or when the address before has
+# failed. It tries only the first addresses, because a stranger's name server may return thousands.
+ADDRESS_SECONDS, MAX_ADDRESSES = 0.25, 16
 # The maximum number of concurrent look-ups of a process, each in a thread. The units in docs/deploy
 # limit the threads of all processes (TasksMax).
 MAX_LOOK_UPS = 64
@@ -111,7 +120,10 @@ resolver = Resolver()
 
 @dataclass(frozen=True)
 class Answer:
-    """The receiver's status and first bytes, or an error: timeout, blocked, or its class."""
+    """The receiver's status and first bytes, or an error: timeout, blocked, or its class.
+
+    An answer with a status has no error, even if its body has not arrived completely.
+    """
 
     status: int | None = None
     content: bytes = b""
@@ -125,8 +137,8 @@ class Answer:
 
 def resolve(
     url: str, allowed: Collection[str], timeout: float = 10
-) -> tuple[SplitResult, int, AddressInfo]:
-    """Check a URL; return its parts, its port and the address to connect to.
+) -> tuple[SplitResult, int, Sequence[AddressInfo]]:
+    """Check a URL; return its parts, its port and the addresses to connect to.
 
     Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
     networks that may be reached although they are not public.
@@ -137,9 +149,13 @@ def resolve(
         )
     try:
         parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port
     except ValueError as error:
         raise BlockedURL(f"is not a URL: {error}") from None
+    if port is None:
+        port = 443 if parts.scheme == "https" else 80
+    if port == 0:
+        raise BlockedURL("must not have the port 0")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BlockedURL("must be an http or https URL with a host")
     if parts.username is not None:
@@ -160,7 +176,7 @@ def resolve(
             or public(number)
         ):
             raise BlockedURL(f"leads to {address[0]}, which is not a public address", "private")
-    return parts, port, addresses[0]
+    return parts, port, addresses
 
 
 def _network(word: str) -> Network | None:
@@ -189,8 +205,61 @@ class FinalResponse(HTTPResponse):
         return version, CONTINUE if 102 <= status < 200 else status, reason
 
 
+def begin_to_connect(address: AddressInfo) -> socket.socket:
+    """Return a socket that is connecting to this address, or has connected; raises OSError."""
+    family, kind, protocol, _, target = address
+    connection = socket.socket(family, kind, protocol)
+    connection.setblocking(False)
+    try:
+        with suppress(BlockingIOError):
+            connection.connect(target)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_first(addresses: Sequence[AddressInfo], end: float) -> socket.socket:
+    """Connect to the first address that accepts, and return the socket (RFC 8305, section 5).
+
+    The addresses are tried in order, and an attempt goes on while the next one begins. Raises the
+    last error if all of them fail, and TimeoutError at the time ``end`` (``monotonic()``).
+    """
+    left = [*addresses[:MAX_ADDRESSES]]
+    # All attempts begin in the first half of the time, so that the last one has time as well.
+    pause = min(ADDRESS_SECONDS, (end - monotonic()) / 2 / len(left))
+    failure = OSError()
+    with DefaultSelector() as selector:
+        attempts = selector.get_map()
+        try:
+            while left or attempts:
+                if left:
+                    try:
+                        begun = begin_to_connect(left.pop(0))
+                    except OSError as error:
+                        failure = error
+                        continue
+                    selector.register(begun, EVENT_WRITE, begun)
+                remaining = end - monotonic()
+                ready = selector.select(min(pause, remaining) if left else remaining)
+                if not ready and remaining <= 0:
+                    raise TimeoutError
+                for key, _ in ready:
+                    attempt: socket.socket = key.data
+                    selector.unregister(attempt)
+                    code = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if code == 0:
+                        return attempt
+                    attempt.close()
+                    failure = OSError(code, os.strerror(code))
+            raise failure
+        finally:
+            for key in attempts.values():
+                key.data.close()
+
+
 class _Pinned:
-    """A connection to an address that was checked. The name of the host is not resolved again.
+    """A connection to addresses that were checked. The name of the host is not resolved again.
 
     urllib3 itself replaces this method for its proxies (``urllib3.contrib.socks``). Its documented
     way, an address as the host together with ``server_hostname``, returns the socket only after
@@ -199,19 +268,15 @@ class _Pinned:
 
     response_class: type[HTTPResponse] = FinalResponse
     timeout: float | None
-    address: AddressInfo
+    addresses: Sequence[AddressInfo]
+    # When the attempt must end, by ``monotonic()``.
+    end: float
     socket_copy: socket.socket | None = None
     expired = False
 
     def _new_conn(self) -> socket.socket:
-        family, kind, protocol, _, address = self.address
-        connection = socket.socket(family, kind, protocol)
+        connection = connect_to_first(self.addresses, self.end)
         connection.settimeout(self.timeout)
-        try:
-            connection.connect(address)
-        except OSError:
-            connection.close()
-            raise
         # TLS detaches the socket object, and http.client does after the headers.
         self.socket_copy = connection.dup()
         if self.expired:
@@ -234,6 +299,24 @@ class PinnedHTTPS(_Pinned, HTTPSConnection):
     """A pinned connection with TLS, for the name in the URL."""
 
 
+def beginning_of_body(response: BaseHTTPResponse, stream: socket.socket | None) -> bytes:
+    """Return the bytes of the body that arrive soon; it may never end, break off or be garbled.
+
+    ``stream`` is the socket of the response.
+    """
+    content, end = b"", monotonic() + BODY_SECONDS
+    with suppress(HTTPError, HTTPException, OSError, ValueError):
+        if stream is not None:
+            stream.settimeout(BODY_SECONDS)
+        while len(content) < MAX_RESPONSE_BYTES and monotonic() < end:
+            left = MAX_RESPONSE_BYTES - len(content)
+            piece = response.read1(left, decode_content=False)
+            if not piece:
+                break
+            content += piece
+    return content
+
+
 def post(
     url: str,
     body: bytes,
@@ -245,7 +328,7 @@ def post(
     """Post ``body`` and return an Answer within ``timeout`` seconds; a failure is an Answer too."""
     end = monotonic() + timeout
     try:
-        parts, port, address = resolve(url, allowed, timeout)
+        parts, port, addresses = resolve(url, allowed, timeout)
     except BlockedURL as blocked:
         return Answer(error=f"blocked: {blocked}")
     except TimeoutError:
@@ -253,7 +336,7 @@ def post(
     left = max(0.01, end - monotonic())
     kind = PinnedHTTPS if parts.scheme == "https" else PinnedHTTP
     connection = kind(parts.hostname or "", port, timeout=left)
-    connection.address = address
+    connection.addresses, connection.end = addresses, end
     # Unlike the timeout of the socket, this deadline does not restart with each byte. The timer's
     # thread is a daemon if this thread is one.
     deadline = Timer(left, connection.abort)
@@ -261,11 +344,12 @@ def post(
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body=body, headers=headers, preload_content=False)
+        stream = connection.sock
         response = connection.getresponse()
-        content = response.read(MAX_RESPONSE_BYTES, decode_content=False)
         if connection.expired:
-            # Without this check, a response that the deadline has cut off would look complete.
+            # Without this check, a head that the deadline has cut off would look complete.
             return Answer(error="timeout")
+        content = beginning_of_body(response, stream)
         return Answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         late = connection.expired or isinstance(error, TimeoutError)

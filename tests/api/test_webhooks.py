@@ -102,6 +102,7 @@ UNUSABLE = {
     "must be an http or https URL in ASCII, with a host, without user name and password": [
         "ftp://127.0.0.1/", "127.0.0.1", "http://", "http://127.0.0.1/ä", "http://127.0.0.1/a b",
         "http://ada:secret@127.0.0.1/", "http://127.0.0.1:99999/", "http://[::1/",
+        "http://127.0.0.1:0/", "https://127.0.0.1:0/",
     ],
     "must have a host that can be resolved within 2 s": ["http://a..b/"],
     "must have a host with public addresses only": ["http://10.0.0.1/", "http://[::ffff:a00:1]/"],

@@ -30,6 +30,7 @@ REASONS = re.compile(
     r"|url: must have a host that can be resolved within 2 s"
     r"|url: must have a host with public addresses only"
     r"|url: must be an http or https URL in ASCII, with a host, without user name and password"
+    r", with a port from 1 to 65535 if any"
     r"|events\[\d+\]: must be one of: .*|events: must not contain duplicates: .*"
     r"|expiresAt: must be (in the future|in the years 1900 to 9998 \(UTC\))"
     # Reading and writing share one enum; its description says which values can be set.

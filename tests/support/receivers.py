@@ -162,6 +162,28 @@ def drip(handler):
         handler.wfile.write(b"x")
 
 
+def hold_body(handler):
+    """Send only the head of a response; keep the connection open until ``released`` is set."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.server.released.wait(30)
+
+
+def cut_body(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b"the beginning")
+
+
+def garbled_body(handler):
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b"d\r\nthe beginning\r\nno chunk\r\n")
+
+
 def reset(handler):
     handler.connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     os.close(handler.connection.detach())

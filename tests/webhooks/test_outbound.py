@@ -11,6 +11,8 @@ import threading
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from time import monotonic, sleep
 
 import pytest
@@ -21,15 +23,19 @@ from support.receivers import (
     PROJECT,
     Receiver,
     answer,
+    cut_body,
     drip_body,
     drip_body_of_unknown_length,
     drip_headers,
     endless,
+    garbled_body,
     hang,
+    hold_body,
     reset,
 )
 
 from service.webhooks.outbound import (
+    MAX_ADDRESSES,
     MAX_LOOK_UPS,
     Answer,
     BlockedURL,
@@ -213,7 +219,7 @@ def test_every_spelling_of_loopback_is_blocked(connects, receiver):
 @pytest.mark.parametrize("host", PUBLIC)
 def test_public_addresses_are_allowed(host):
     assert resolve(f"http://{host}/", ())[1] == 80
-    _, port, (*_, address) = resolve(f"https://{host}/", ())
+    _, port, ((*_, address),) = resolve(f"https://{host}/", ())
     assert port == 443
     assert address[0].removeprefix("::ffff:") == host.strip("[]").removeprefix("::ffff:")
 
@@ -230,6 +236,8 @@ def test_public_addresses_are_allowed(host):
         ("http://user:secret@8.8.8.8/", "must not carry a user name"),
         ("http://@8.8.8.8/", "must not carry a user name"),
         ("http://8.8.8.8:99999/", "is not a URL"), ("http://8.8.8.8:x/", "is not a URL"),
+        ("http://8.8.8.8:0/", "must not have the port 0"),
+        ("https://8.8.8.8:00/", "must not have the port 0"),
         ("http://[::1/", "is not a URL"), ("http://8.8.8.8/a b", "must be plain ASCII"),
         ("http://8.8.8.8/\r\nX-Evil: 1", "must be plain ASCII"),
         ("http://bücher.example/", "must be plain ASCII"),
@@ -277,6 +285,70 @@ def test_a_connection_goes_to_the_address_that_was_checked(names, connects, rece
     inside.close()
 
 
+@contextmanager
+def full(address):
+    """Yield a socket that listens at this address, and lets nobody else connect for now.
+
+    The kernel does not answer a client that connects while the queue of the socket is full.
+    """
+    with (
+        socket.create_server(address, backlog=0) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        yield server
+
+
+@pytest.mark.parametrize("first", ["127.0.0.2", "::1"])
+def test_a_host_whose_first_address_refuses_is_reached_at_the_second(
+    first, names, connects, receiver
+):
+    """On many systems, localhost is ::1 first, where a receiver on 127.0.0.1 does not listen."""
+    names["localhost"] = [[first, "127.0.0.1"]]
+    assert send(f"http://localhost:{receiver.port}/", allowed=("localhost",)).success
+    assert [address[0] for address in connects] == [first, "127.0.0.1"]
+    assert receiver.take().headers["Host"] == f"localhost:{receiver.port}"
+
+
+@pytest.mark.parametrize("silent", [1, pytest.param(MAX_ADDRESSES - 1, marks=pytest.mark.slow)])
+def test_a_host_is_reached_at_its_last_address_even_if_the_others_do_not_answer(
+    silent, names, receiver
+):
+    names["receiver.test"] = [["127.0.0.2"] * silent + ["127.0.0.1"]]
+    with full(("127.0.0.2", receiver.port)):
+        began = monotonic()
+        url = f"http://receiver.test:{receiver.port}/"
+        assert send(url, allowed=("receiver.test",), timeout=4).success
+        assert monotonic() - began >= min(0.25, 2 / MAX_ADDRESSES)
+
+
+@pytest.mark.slow
+def test_an_attempt_to_connect_goes_on_while_the_next_address_is_tried(names, connects):
+    """Neither address answers in time for the next attempt; later the first one does."""
+    with full(("127.0.0.2", 0)) as first:
+        port = first.getsockname()[1]
+        names["receiver.test"] = [["127.0.0.2", "127.0.0.3"]]
+        with full(("127.0.0.3", port)), ThreadPoolExecutor(1) as threads:
+            url, allowed = f"http://receiver.test:{port}/", ("receiver.test",)
+            sent = threads.submit(send, url, allowed=allowed, timeout=PATIENCE)
+            wait_until(lambda: ("127.0.0.3", port) in connects)
+            # The client that has filled the queue, and then the service.
+            first.accept()[0].close()
+            with first.accept()[0] as accepted:
+                accepted.recv(65536)
+                accepted.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+                assert sent.result().status == 204
+
+
+def test_an_attempt_fails_with_the_last_error_if_no_address_of_a_host_accepts(names, connects):
+    """A name server of a stranger may return many addresses; 16 of them are tried."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    names["receiver.test"] = [[f"127.0.0.{number}" for number in range(1, 41)]]
+    sent = send(f"http://receiver.test:{port}/", allowed=("receiver.test",))
+    assert (sent.status, sent.error) == (None, "ConnectionRefusedError")
+    assert connects == [(f"127.0.0.{number}", port) for number in range(1, 17)]
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status, connects, receiver, other_receiver):
     for target in ("http://169.254.169.254/latest/meta-data/", other_receiver.url, "/again"):
@@ -308,6 +380,13 @@ def test_path_and_query_are_sent_unchanged(receiver):
     assert receiver.take().path == "/?only=query"
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Let an attempt wait for the body for as long as a busy machine may take to send it."""
+    monkeypatch.setattr("service.webhooks.outbound.BODY_SECONDS", PATIENCE)
+
+
+@pytest.mark.usefixtures("patient")
 def test_at_most_64_kib_of_a_response_are_read(receiver):
     receiver.behaves(endless)
     tracemalloc.start()
@@ -331,14 +410,43 @@ def test_interim_responses_are_skipped(interim, receiver):
     assert (answered.status, answered.success, answered.error) == (204, True, None)
 
 
+@pytest.mark.usefixtures("patient")
 def test_compressed_responses_are_not_decompressed(receiver):
     bomb = gzip.compress(b"\0" * 2**24)
     receiver.behaves(answer(200, bomb, Content_Encoding="gzip"))
     assert send(receiver.url).content == bomb
 
 
+@pytest.mark.parametrize("behaviour", [hold_body, drip_body, drip_body_of_unknown_length, endless])
+def test_the_status_counts_without_the_end_of_the_body(monkeypatch, behaviour, receiver):
+    """Nor does the attempt wait for it: the request that posts the event waits for the attempt."""
+    # The receiver sends a byte every 0.3 s, so no single read would time out.
+    monkeypatch.setattr("service.webhooks.outbound.BODY_SECONDS", 0.4)
+    receiver.behaves(behaviour)
+    began = monotonic()
+    sent = send(receiver.url, timeout=PATIENCE)
+    assert (sent.status, sent.success, sent.error) == (200, True, None)
+    assert monotonic() - began < PATIENCE / 4
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("behaviour", [cut_body, garbled_body])
+def test_the_status_and_the_beginning_of_a_body_that_breaks_off_count(behaviour, receiver):
+    receiver.behaves(behaviour)
+    sent = send(receiver.url)
+    assert (sent.status, sent.success, sent.error) == (200, True, None)
+    assert sent.content == b"the beginning"
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_status_counts_even_if_the_deadline_cuts_the_body_off(receiver):
+    receiver.behaves(drip_body)
+    sent = send(receiver.url, timeout=0.5)
+    assert (sent.status, sent.error) == (200, None)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("behaviour", [drip_headers, drip_body, drip_body_of_unknown_length, hang])
+@pytest.mark.parametrize("behaviour", [drip_headers, hang])
 def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     receiver.behaves(behaviour)
     times_out(receiver.url, 0.7, least=650)
@@ -353,10 +461,8 @@ def test_the_time_of_a_look_up_is_part_of_the_attempt(names, receiver):
 
 
 def test_an_attempt_times_out_if_the_receiver_accepts_no_connection():
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        address = full.getsockname()
-        with socket.create_connection(address):
-            times_out("http://{}:{}/".format(*address), 0.3, least=250)
+    with full(("127.0.0.1", 0)) as server:
+        times_out("http://{}:{}/".format(*server.getsockname()), 0.3, least=250)
 
 
 def test_an_attempt_times_out_even_if_the_thread_of_the_deadline_is_late(monkeypatch, receiver):
@@ -369,22 +475,30 @@ def test_an_attempt_times_out_even_if_the_thread_of_the_deadline_is_late(monkeyp
 
 def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, receiver):
     """The deadline passes while the thread that is about to connect does not run."""
-    receiver.behaves(drip_body)
+    receiver.behaves(drip_headers)
     monkeypatch.setattr(sys.modules[__name__], "pause", 0.6)
     # The receiver then sends a byte every 0.3 s, so no single read would time out.
     times_out(receiver.url, 0.4, least=550)
 
 
-def test_an_attempt_leaves_no_thread_and_no_socket_behind(receiver):
+def test_an_attempt_leaves_no_thread_and_no_socket_behind(names, receiver):
+    names["receiver.test"] = [["127.0.0.3", "127.0.0.2", "127.0.0.1"]]
+    url, allowed = f"http://receiver.test:{receiver.port}/", ("receiver.test",)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect()
     before = set(threading.enumerate())
-    with warnings.catch_warnings(record=True) as caught:
+    with (
+        full(("127.0.0.2", receiver.port)),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
-        for behaviour in (answer(200), reset):
+        for behaviour in (answer(200), hold_body, endless, reset):
             receiver.behaves(behaviour)
             send(receiver.url)
+        receiver.behaves(answer(200))
+        assert send(url, allowed=allowed).success
+        send(url.replace("receiver.test", "127.0.0.2"), allowed=("127.0.0.2",), timeout=0.1)
         send("http://127.0.0.1:1/")
         gc.collect()
     assert [str(warning.message) for warning in caught] == []
@@ -499,10 +613,22 @@ def test_tls_verifies_the_name_at_the_checked_address(monkeypatch, secure_receiv
     assert connects == [("127.0.0.1", secure_receiver.port)]
 
 
-def test_the_deadline_covers_the_handshake_of_tls(monkeypatch, secure_receiver):
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    secure_receiver.behaves(drip_body)
-    times_out(f"https://receiver.test:{secure_receiver.port}/", 0.7, least=650)
+class DrippingHandshake(BaseRequestHandler):
+    """Sends the head of a record of TLS, and then a byte of the record every 0.3 s."""
+
+    def handle(self):
+        self.request.sendall(b"\x16\x03\x03\x40\x00")
+        while not self.server.released.wait(0.3):
+            self.request.sendall(b"x")
+
+
+def test_the_deadline_covers_the_handshake_of_tls():
+    with ThreadingTCPServer(("127.0.0.1", 0), DrippingHandshake) as server:
+        server.daemon_threads, server.released = True, threading.Event()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        times_out(f"https://127.0.0.1:{server.server_address[1]}/", 0.7, least=650)
+        server.released.set()
+        server.shutdown()
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "wrong host name"])
