@@ -7,14 +7,16 @@ and until when.
 import logging
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import RowFactory, tuple_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from service.database.counters import Counters
@@ -100,13 +102,38 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
     }
 
 
+class CommandConnection(Connection):
+    """The connection of a command: no timeout of the role or the database ends its statements.
+
+    So each statement runs in a transaction. A timeout for locks remains.
+    """
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        is_outermost = self.info.transaction_status is TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as begun:
+            if is_outermost:
+                self.run("connection/without_timeouts")
+            yield begun
+
+    def _execute(
+        self, name: str, values: dict[str, object], row_factory: RowFactory[Any] = tuple_row
+    ) -> psycopg.Cursor[Any]:
+        if self.info.transaction_status is TransactionStatus.IDLE:
+            with self.transaction():
+                return super()._execute(name, values, row_factory)
+        return super()._execute(name, values, row_factory)
+
+
 def connect(settings: Settings, command: str) -> Connection:
     """Connect for a command, in autocommit mode and without prepared statements.
 
     Raises InvalidSetting without DATABASE_URL, UnusableDatabase, and psycopg.Error.
     """
     options = {**connection_options(settings, command), "prepare_threshold": None}
-    connection = Connection.connect(settings.require_database(), **options)
+    connection = CommandConnection.connect(settings.require_database(), **options)
     try:
         if fault := fault_of(connection):
             raise fault

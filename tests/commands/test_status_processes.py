@@ -2,16 +2,13 @@
 
 import json
 import os
-import pwd
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import psycopg
 import pytest
-from faults.documents import pooling
-from support import front
+from faults.documents import pooled
 from support.commands import CommandRunner, rows, sentences
 from support.database import open_pool
 from support.processes import children, get, serving, wait_until, working
@@ -23,17 +20,6 @@ from service.settings import Settings
 
 def names(connection):
     return [row["name"] for row in rows(connection, "SELECT name FROM processes ORDER BY name")]
-
-
-@contextmanager
-def pooled(database_url, folder, size):
-    """Yield a URL through PgBouncer, configured as in docs/operations/scaling.md."""
-    with psycopg.connect(database_url) as connection:
-        (data,) = connection.execute("SHOW data_directory").fetchone()
-    # PgBouncer runs as this user, who can reach the socket of PostgreSQL.
-    account = pwd.getpwuid(os.stat(data).st_uid)
-    with front.pgbouncer(folder, pooling(database_url, folder, size), account) as port:
-        yield f"postgresql://postgres@127.0.0.1:{port}/service"
 
 
 @pytest.mark.slow

@@ -1,9 +1,14 @@
 """The configurations of docs/deploy/cluster and scaling.md, with addresses of this machine."""
 
+import os
+import pwd
 import re
+from contextlib import contextmanager
 from itertools import cycle
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from support import front
 from support.project import PROJECT, replaced
 
 ADDRESS = re.compile(r"10\.\d\.0\.1\d:8000")
@@ -34,6 +39,21 @@ def pooling(database_url, folder, size):
         ("/etc/pgbouncer", str(folder)),
         ("default_pool_size = 20", f"default_pool_size = {size}\nunix_socket_dir ="),
     )
+
+
+@contextmanager
+def pooled(database_url, folder, size, role_url=None):
+    """Yield a URL through PgBouncer, configured as in docs/operations/scaling.md.
+
+    PgBouncer connects as the superuser of ``database_url``, or as another role.
+    """
+    with psycopg.connect(database_url) as connection:
+        (data,) = connection.execute("SHOW data_directory").fetchone()
+    # PgBouncer runs as this user, who can reach the socket of PostgreSQL.
+    account = pwd.getpwuid(os.stat(data).st_uid)
+    user = conninfo_to_dict(role_url or database_url).get("user", "postgres")
+    with front.pgbouncer(folder, pooling(role_url or database_url, folder, size), account) as port:
+        yield f"postgresql://{user}@127.0.0.1:{port}/service"
 
 
 def addressed(text, ports):
