@@ -236,11 +236,11 @@ class Postgres:
         self._run("pg_ctl", "-w", "-s", *arguments)
 
     def _run(self, program: str, *arguments: str, data: Path | None = None) -> None:
-        account = self.account
+        account, executable = self.account, self.binaries / program
         logged = self.log.stat().st_size if self.log.exists() else 0
         try:
             subprocess.run(  # noqa: S603
-                [self.binaries / program, "-D", data or self.data, *arguments],
+                [executable, "-D", data or self.data, *arguments],
                 check=True,
                 cwd="/",
                 # A new environment, without the user's variables for PostgreSQL and for the locale.
@@ -261,6 +261,12 @@ class Postgres:
             written = content[logged:].decode(errors="replace").splitlines()[-LAST_LINES:]
             shown = [f"{program} failed", *written, *error.stderr.splitlines()]
             raise CannotStart("\n".join(shown)) from None
+        except OSError as error:
+            # The copy of the binaries is in the folder of the data.
+            raise CannotStart(
+                f"{executable} cannot run: {error.strerror}; if its folder is mounted"
+                " noexec, choose another one with --data, or for the test double with TMPDIR"
+            ) from None
 
     def running(self) -> bool:
         """Return whether PostgreSQL runs on the data, even if its starter was killed."""

@@ -550,6 +550,30 @@ def test_as_root_no_folder_changes_its_mode_and_the_data_folder_must_be_open_to_
 
 
 @pytest.mark.slow
+@pytest.mark.needs("unshare")
+@as_root
+@pytest.mark.parametrize("options", [["--data", "{}/data"], ["--json"]])
+def test_on_a_file_system_that_runs_no_programs_the_error_is_one_line_with_a_remedy(
+    options, folder, tmp_path
+):
+    command = [sys.executable, "-m", "service", "dev", "--port", "0", *options]
+    mount = f'mount -t tmpfs -o noexec,mode=711 tmpfs {folder} && exec "$@"'
+    words = [word.format(folder) for word in command]
+    variables = environment(TMPDIR=str(folder), PYTHONPATH=str(closed_tree(tmp_path)))
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, "sh", *words],
+        capture_output=True, text=True, timeout=60, env=variables,
+    )  # fmt: skip
+    if "unshare" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip(f"this machine refuses another mount: {ran.stderr}")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (line,) = ran.stderr.splitlines()
+    assert re.fullmatch(
+        rf"Error: {folder}/\S+/bin/initdb cannot run: Permission denied; .* with TMPDIR", line
+    )
+
+
+@pytest.mark.slow
 def test_processes_that_start_at_the_same_time_create_the_system_user_once(tmp_path, monkeypatch):
     account = pwd.getpwuid(os.getuid())
     created, added = tmp_path / "created", tmp_path / "added"
