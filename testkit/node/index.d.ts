@@ -55,14 +55,16 @@ export interface Service {
   databaseUrl: string;
   pid: number;
   version: string;
+  /** Loads objects such as `{ type: "task", title: "Write" }`, and returns their ids. */
+  load(...objects: object[]): Promise<string[]>;
   /** Restores the initial state. Ids and tokens stay the same. */
   reset(): Promise<void>;
   /** Lets the next matching requests meet a fault. */
   fault(kind: FaultKind, options?: FaultOptions): Promise<void>;
   /** Returns the time of the service. With an argument, sets the clock first; it continues from there. */
   clock(now?: Date | string): Promise<Date>;
-  /** Sends a request to the control URL: POST with a body, GET without one. */
-  control<Content = any>(path: string, body?: object): Promise<Content>;
+  /** Sends a request to the control URL: POST with a body, GET without one. A text is sent as it is. */
+  control<Content = any>(path: string, body?: object | string): Promise<Content>;
   /** Ends the double, and waits until nothing of it is left. */
   close(): Promise<void>;
 }
@@ -78,6 +80,6 @@ export interface StartOptions {
 
 /**
  * Starts the double. Without `command` or the variable TASK_SERVICE_COMMAND, looks for `task-service` in `.venv/bin` of
- * the working directory and on PATH, and then for `uvx`.
+ * the working directory and on PATH. Without a command, the error names the one that downloads the double with `uvx`.
  */
 export function start(options?: StartOptions): Promise<Service>;

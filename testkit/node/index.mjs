@@ -1,31 +1,40 @@
 // Starts the Task, Meeting and Workspace service as a test double, and controls it over HTTP.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 
 const { version } = JSON.parse(readFileSync(new URL("package.json", import.meta.url), "utf8"));
 
 // The double inherits only these variables, because all others, such as PORT and PYTHONPATH, belong to the project
-// under test. The second line is for uvx.
+// under test. The second line is for a command with uvx.
 const PASSED = ["HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER"];
 const PASSED_TO_UVX = /^(UV_.*|XDG_.*|SSL_CERT_.*|https?_proxy|all_proxy|no_proxy)$/i;
 
+// Return whether a path names a file that may be executed. A folder, such as a clone of the service, is no program.
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
 // Return the program that runs the double, and its first arguments.
 function find(command) {
-  // A shell splits the command into words, unless the command is the path of a file, which may contain spaces.
-  if (command) return existsSync(command) ? [resolve(command)] : ["sh", "-c", `exec ${command} "$@"`, "sh"];
+  // A shell splits the command into words, unless the command is the path of a program, which may contain spaces.
+  if (command) return isProgram(command) ? [resolve(command)] : ["sh", "-c", `exec ${command} "$@"`, "sh"];
   const onPath = (process.env.PATH ?? "").split(delimiter);
-  const program = (name, ...folders) => folders.map((folder) => resolve(folder, name)).find(existsSync);
+  const program = (name, ...folders) => folders.map((folder) => resolve(folder, name)).find(isProgram);
   const service = program("task-service", join(".venv", "bin"), ...onPath);
   if (service) return [service];
-  const uvx = program("uvx", ...onPath);
-  const versions = [`task-meeting-workspace-service==${version}`, `task-service-double==${version}`];
-  if (uvx) return [uvx, "--from", versions[0], "--with", versions[1], "task-service"];
+  // Nothing is downloaded unless the project says so: whoever owns these names on an index runs code on this machine.
+  const uvx = `uvx --from task-meeting-workspace-service==${version} --with task-service-double==${version} task-service`;
   throw new Error(
-    "there is no task-service: install task-service-double with pip in .venv, install uv, or name the command with" +
-      " start({ command }) or TASK_SERVICE_COMMAND",
+    "there is no task-service: install task-service-double with pip in .venv, or name the command with" +
+      ` start({ command }) or TASK_SERVICE_COMMAND. With uv, the command '${uvx}' downloads it from your package index`,
   );
 }
 
@@ -65,7 +74,8 @@ export async function start({ command = process.env.TASK_SERVICE_COMMAND, databa
 
   async function control(path, body) {
     const headers = { "Content-Type": "application/json" };
-    const request = body === undefined ? {} : { method: "POST", headers, body: JSON.stringify(body) };
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const request = body === undefined ? {} : { method: "POST", headers, body: text };
     const response = await fetch(`${service.controlUrl}/${path}`, request);
     const content = await response.json();
     if (!response.ok) throw new Error(`${path}: ${content.message}`);
@@ -78,6 +88,7 @@ export async function start({ command = process.env.TASK_SERVICE_COMMAND, databa
     url,
     control,
     close,
+    load: async (...objects) => (await control("load", objects.map((object) => JSON.stringify(object)).join("\n"))).ids,
     reset: async () => void (await control("reset", {})),
     fault: async (kind, options) => void (await control("faults", { kind, ...options })),
     clock: async (now) => new Date((await control("clock", now && { now })).now),

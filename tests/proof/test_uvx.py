@@ -81,7 +81,9 @@ def test_from_an_empty_home_uvx_starts_the_service_with_demo_data(index):
     assert process.returncode == 0
 
 
-def test_from_an_empty_home_the_npm_package_starts_the_double_with_uvx(index, tmp_path):
+def test_from_an_empty_home_the_npm_package_names_the_command_with_which_uvx_starts_the_double(
+    index, tmp_path
+):
     if not shutil.which("node"):
         pytest.skip("node is not on the PATH")
     package = json.dumps((PROJECT / "testkit/node/index.mjs").as_uri())
@@ -91,14 +93,19 @@ def test_from_an_empty_home_the_npm_package_starts_the_double_with_uvx(index, tm
         "console.log((await fetch(service.url + '/tasks', { headers })).status);"
         "await service.close();"
     )
+    outside = {**variables(index, index / "home of node"), "TMPDIR": str(index)}
+
+    def start(command):
+        return subprocess.run(
+            [shutil.which("node"), "--input-type=module", "-e", text],
+            cwd=tmp_path,
+            env={**outside, "TASK_SERVICE_COMMAND": command},
+            capture_output=True,
+            text=True,
+        )
+
+    command = re.search("With uv, the command '(.*)' downloads it", start("").stderr)[1]
     began = time.monotonic()
-    outside = {"TMPDIR": str(index), "TASK_SERVICE_COMMAND": ""}
-    ended = subprocess.run(
-        [shutil.which("node"), "--input-type=module", "-e", text],
-        cwd=tmp_path,
-        env={**variables(index, index / "home of node"), **outside},
-        capture_output=True,
-        text=True,
-    )
+    ended = start(command)
     assert (ended.stdout, ended.stderr) == ("200\n", "")
     print(f"from an empty home to the first answer: {time.monotonic() - began:.1f} s")

@@ -56,8 +56,13 @@ function get(service, path) {
 test("a test controls the service", async () => {
   const service = await start();
   try {
-    await service.control("load", { type: "task", title: "Write the report" });
-    assert.deepEqual((await (await get(service, "/tasks")).json()).data.map((task) => task.title), ["Write the report"]);
+    const ids = await service.load({ type: "task", title: "Write\nthe report" }, { type: "task", title: "Read it" });
+    await service.control("load", '{"type": "task", "title": "One"}\n{"type": "task", "title": "Two"}\n');
+    assert.deepEqual(
+      (await (await get(service, "/tasks")).json()).data.map((task) => task.title).sort(),
+      ["One", "Read it", "Two", "Write\nthe report"],
+    );
+    assert.equal((await (await get(service, `/tasks/${ids[1]}`)).json()).title, "Read it");
     await service.reset();
     assert.deepEqual((await (await get(service, "/tasks")).json()).data, []);
     await service.fault("503", { path: "/api/tasks", seconds: 7 });
@@ -114,22 +119,47 @@ async function failure(cwd, options = {}, variables = {}) {
   return printed.trim();
 }
 
-test("start() finds the command in the option, the variable, .venv, PATH and uvx, in this order", async () => {
+test("start() finds the command in the option, the variable, .venv and PATH, in this order", async () => {
   const told = fake("option", "my tools", "task-service");
   fake("venv", "project", ".venv", "bin", "task-service");
   fake("path", "bin", "task-service");
-  fake("uvx", "uv", "uvx");
   const [project, PATH] = [join(folder, "project"), `${join(folder, "bin")}${delimiter}/usr/bin${delimiter}/bin`];
   const variables = { TASK_SERVICE_COMMAND: "sh -c 'echo variable: $* >&2' sh", PATH };
   assert.match(await failure(project, { command: told }, variables), /option: dev --json --port 0$/);
   assert.match(await failure(project, {}, variables), /variable: dev --json --port 0$/);
   assert.match(await failure(project, {}, { PATH }), /venv: dev --json --port 0$/);
   assert.match(await failure(folder, { database: "postgresql://db" }, { PATH }), /path: .* --database postgresql:\/\/db$/);
-  const uvx = `${join(folder, "uv")}${delimiter}/usr/bin${delimiter}/bin`;
+});
+
+test("start() downloads nothing by itself, even with uvx on PATH: the error names the command that does", async () => {
+  fake("uvx", "uv", "uvx");
+  const PATH = `${join(folder, "uv")}${delimiter}/usr/bin${delimiter}/bin`;
+  const told = await failure(folder, {}, { PATH });
+  assert.match(told, /^there is no task-service: /);
+  const [, command] = told.match(/With uv, the command '(uvx [^']+)' downloads it from your package index$/);
   assert.match(
-    await failure(folder, {}, { PATH: uvx }),
+    await failure(folder, {}, { PATH, TASK_SERVICE_COMMAND: command }),
     /uvx: --from task-meeting-workspace-service==([\d.]+) --with task-service-double==\1 task-service dev --json --port 0$/,
   );
+});
+
+test("a folder or a text file with the name of the program is not taken for it", async () => {
+  const clone = join(folder, "with a clone");
+  mkdirSync(join(clone, "task-service"), { recursive: true });
+  mkdirSync(join(clone, ".venv", "bin", "task-service"), { recursive: true });
+  const other = join(folder, "other");
+  mkdirSync(other);
+  writeFileSync(join(other, "task-service"), "a text");
+  fake("program", "programs", "task-service");
+  const PATH = ["", other, join(folder, "programs"), "/usr/bin", "/bin"].join(delimiter);
+  assert.match(await failure(clone, {}, { PATH }), /program: dev --json --port 0$/);
+  for (const [options, variables] of [
+    [{ command: "task-service" }, {}],
+    [{}, { TASK_SERVICE_COMMAND: "task-service" }],
+  ]) {
+    const withoutEmpty = PATH.slice(delimiter.length);
+    assert.match(await failure(clone, options, { PATH: withoutEmpty, ...variables }), /program: dev --json --port 0$/);
+  }
 });
 
 test("without a command that starts the double, the error says what to do", async () => {
