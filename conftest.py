@@ -20,6 +20,7 @@ from support.project import PROJECT
 from support.statements import copied_database, migrated_database
 
 from service.commands.migrate import migrate
+from service.database.pool import PROPERTIES
 from service.devkit.children import end_with_parent
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings
@@ -228,7 +229,7 @@ def template(request, tmp_path_factory):
 def start_migrated(postgres):
     postgres.start()
     with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {MIGRATED}")
+        connection.execute(f"CREATE DATABASE {MIGRATED} {PROPERTIES}")
     url = make_conninfo(postgres.get_uri(), dbname=MIGRATED)
     migrate(Settings.read({"DATABASE_URL": url}))
 

@@ -15,6 +15,7 @@ from support.resources import BY_COMPLETION, LISTS, RANK
 
 from service.__main__ import COMMANDS, Commands
 from service.app import create_app
+from service.database.pool import PROPERTIES
 from service.settings import Settings
 from service.webhooks import worker
 
@@ -49,6 +50,15 @@ def test_the_api_page_lists_the_characters_that_are_removed_at_both_ends_of_text
         listed |= {chr(code) for code in range(int(first, 16), int(last or first, 16) + 1)}
     removed = {chr(code) for code in range(sys.maxunicode + 1) if not chr(code).strip()}
     assert listed == removed
+
+
+def test_each_page_file_and_message_that_creates_a_database_gives_it_the_same_properties():
+    folders = "docs", "service", "sql", "testkit"
+    names = output("git", "grep", "-lw", "TEMPLATE template0", "--", *folders, cwd=PROJECT).split()
+    assert len(names) >= 7
+    for name in names:
+        found = re.findall(r"[^\n]*TEMPLATE template0", read(name))
+        assert all(PROPERTIES in line for line in found), f"{name}: {found}"
 
 
 def test_the_page_of_webhooks_says_how_long_the_worker_waits():

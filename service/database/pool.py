@@ -29,8 +29,10 @@ from service.settings import Settings
 # The oldest major version of PostgreSQL that has every feature that the statements use.
 OLDEST = 15
 
-# How to create a database that the service can use.
-CREATE = "CREATE DATABASE name ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
+# The properties of a database that the service can use, whatever the server's defaults are, and
+# how to create it.
+PROPERTIES = "ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0"
+CREATE = f"CREATE DATABASE name {PROPERTIES}"
 
 log = logging.getLogger("service.database")
 

@@ -506,6 +506,51 @@ def test_the_receiver_records_only_posts_with_a_valid_signature_even_if_they_are
     assert [post.body for post in service.webhooks.posts] == ["\ufffd"]
 
 
+def ask(url, **headers):
+    """Return the status and the message of a request for the clock, with these headers."""
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    response = http.request("GET", f"{url}/clock", headers=headers)
+    return response.status, response.json().get("message", "")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-origin"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80", "Sec_Fetch_Site": "none"},
+        {"Host": "localhost.evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": "127.0.0.1@evil.example"},
+        {"Host": "::1"},
+        {"Host": "[evil.example]"},
+    ],
+)
+def test_a_page_in_a_browser_cannot_control_the_double(service, headers):
+    status, message = ask(service.control_url, **headers)
+    assert status == 403
+    shown = "pages in a browser must not control" if "Origin" in headers else "--control-host-name"
+    assert (shown if headers.keys() != {"Sec_Fetch_Site"} else "pages in a browser") in message
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "localhost"},
+        {"Host": "LocalHost:8001"},
+        {"Host": "192.0.2.7:8001"},
+        {"Host": "[2001:db8::7]:8001"},
+        {"Host": "[::1]"},
+        {"Sec_Fetch_Site": "none"},
+    ],
+)
+def test_a_client_reaches_the_control_url_by_an_address_or_localhost(service, headers):
+    assert ask(service.control_url, **headers) == (200, "")
+
+
 def test_control_requests_work_only_below_the_exact_control_url(service):
     host, _, path = service.control_url.rpartition("/")
     assert len(path) == 16
@@ -581,7 +626,7 @@ def test_a_garbled_response_has_the_announced_length_but_is_not_valid_json(servi
     assert titles(call("GET", "/tasks")) == ["Write"]
 
 
-def test_latency_delays_all_requests_until_the_reset(service, call):
+def test_latency_delays_all_requests_until_the_reset_or_the_next_latency(service, call):
     service.fault("latency", seconds=60)
     service.fault("503", method="GET")
     with ThreadPoolExecutor() as threads:
@@ -591,7 +636,7 @@ def test_latency_delays_all_requests_until_the_reset(service, call):
         for request in requests:
             # They no longer have an effect.
             assert request.exception(20) or request.result().status == 503
-    service.fault("latency", seconds=60, path="/api/meetings")
+    service.fault("latency", seconds=60, path="/api/tasks")
     service.fault("latency", seconds=0.01)
     assert call("GET", "/tasks").status == 200
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +21,8 @@ import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from support.processes import children, free_port, is_running, wait_until
 from support.project import PROJECT
+
+from service.devkit import postgres as embedded
 
 pytestmark = pytest.mark.nodatabase
 
@@ -344,6 +346,21 @@ def test_with_a_database_url_the_double_makes_its_database_there_and_drops_it_at
 
 
 @pytest.mark.slow
+def test_on_a_server_in_another_locale_a_search_ignores_the_case_of_all_letters(
+    folder, monkeypatch
+):
+    plain = "--locale=C", "--encoding=SQL_ASCII", "--auth=trust", "--username=postgres"
+    monkeypatch.setattr(embedded, "INITDB", plain)
+    with (
+        closing(embedded.Postgres(folder, durable=False).start()) as server,
+        started("--database", server.get_uri()) as (_, line),
+    ):
+        assert add_task(line, title="\xc9t\xe9").status == 201
+        (found,) = get(line, "/tasks?q=%C3%A9T%C3%89").json()["data"]
+        assert found["title"] == "\xc9t\xe9"
+
+
+@pytest.mark.slow
 def test_the_double_obeys_its_options_and_settings_and_ignores_variables_of_the_tested_project(
     tmp_path,
 ):
@@ -372,6 +389,7 @@ def test_as_in_a_container_the_double_listens_on_all_addresses_and_variables_fix
     secrets = {
         "TASK_SERVICE_TOKEN": "tmw_api_of-my-own",
         "TASK_SERVICE_CONTROL_PATH": "control",
+        "TASK_SERVICE_CONTROL_HOST_NAME": "double Gateway.example",
     }
     with started("--database", database_url, *hosts, **secrets) as (_, line):
         assert line["controlUrl"].endswith("/control")
@@ -381,6 +399,9 @@ def test_as_in_a_container_the_double_listens_on_all_addresses_and_variables_fix
         }
         assert get(elsewhere, "/me", "tmw_api_of-my-own").status == 200
         assert control(elsewhere, "reset").status == 200
+        for name, status in (("Double:8001", 200), ("gateway.example", 200), ("gateway", 403)):
+            url = f"{elsewhere['controlUrl']}/clock"
+            assert http.request("GET", url, headers={"Host": name}).status == status
         # The webhook posts to the line's control URL.
         assert add_task(line, title="A").status == 201
         events = http.request("GET", f"{elsewhere['controlUrl']}/events").json()["data"]
@@ -413,6 +434,9 @@ def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
         (["--json", "--data", "/tmp/x"], "dev --json --help.*No such option '?--data"),
         (["--json", "--host", "::"], "'--host': '::' is not one of '127.0.0.1', '0.0.0.0'"),
         (["--json", "--control-path", "a/b"], "'--control-path'.*: must have 1 to 100 of the "),
+        (["--json", "--control-host-name", "a:1"], "'--control-host-name'.*: 'a:1' must be a host"),
+        (["--json", "--json-file", "/nowhere/of"], "'--json-file': '/nowhere/of': No such file"),
+        (["--json", "--log-file", "/etc/passwd/of"], "'--log-file': '/etc/passwd/of': Not a direc"),
         (["--token", "tmw_api_" + "0" * 40], "dev --help.*No such option '?--token"),
     ],
 )

@@ -1,6 +1,8 @@
 """``task-service dev --json``: the options of the command; ``serving`` runs it."""
 
+import os
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,34 @@ def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
         raise click.BadParameter(f"must have {allowed}")
 
     return check
+
+
+def host_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,253}", text, re.ASCII):
+        raise click.BadParameter(f"{text!r} must be a host name, without a port")
+    return text.lower()
+
+
+class NewFile(click.Path):
+    """The path of a file that the double will write.
+
+    Rejects a path in a folder that is missing or not writable before anything starts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False, writable=True)
+
+    def convert(
+        self, value: Any, option: click.Parameter | None, context: click.Context | None
+    ) -> Path:
+        path = Path(os.fsdecode(super().convert(value, option, context)))
+        try:
+            if not path.exists():
+                # Try another name: a reader of the file must not find it empty.
+                tempfile.TemporaryFile(dir=path.parent).close()
+        except OSError as error:
+            self.fail(f"'{path}': {error.strerror}", option, context)
+        return path
 
 
 host_type = click.Choice(["127.0.0.1", "0.0.0.0"])  # noqa: S104
@@ -69,13 +99,24 @@ host_type = click.Choice(["127.0.0.1", "0.0.0.0"])  # noqa: S104
     show_default="random",
 )
 @click.option(
+    "--control-host-name",
+    "control_host_names",
+    type=host_name,
+    multiple=True,
+    metavar="NAME",
+    envvar="TASK_SERVICE_CONTROL_HOST_NAME",
+    show_envvar=True,
+    help="A host name by which clients reach the control URL, besides localhost and addresses; can"
+    " be given several times.",
+)
+@click.option(
     "--json-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NewFile(),
     help="Write the line to this file too; the double removes it at its end.",
 )
 @click.option(
     "--log-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NewFile(),
     help="Write the log to this file.",
     show_default="stderr if LOG_FORMAT is set, else no log",
 )

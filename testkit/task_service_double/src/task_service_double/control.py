@@ -5,10 +5,12 @@ The line that the command prints contains the URL.
 
 import io
 import os
+import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import partial, wraps
+from ipaddress import ip_address
 from threading import Lock
 from typing import NamedTuple, ParamSpec
 from urllib.parse import urlsplit
@@ -100,19 +102,50 @@ class Double:
         Worker(self.settings).run_once(deliver=False)
 
 
-def create_control(double: Double) -> Flask:
-    """Return the WSGI application of the control URL, which has its own pool of connections."""
+def create_control(double: Double, host_names: Collection[str]) -> Flask:
+    """Return the WSGI application of the control URL, which has its own pool of connections.
+
+    Clients reach it by an address, by ``localhost``, or by one of these host names.
+    """
     app = Flask(__name__, static_folder=None)
     # MAX_BODY of the service does not apply here: a test may load more than that, or lower MAX_BODY
     # in order to get a 413.
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.set_id_and_times)
+    app.before_request(partial(refuse_pages, {"localhost", *host_names}))
     init_app(app, Pool(double.settings, "web"))
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(double.initial.control_url).path)
     return app
+
+
+def refuse_pages(host_names: Collection[str]) -> None:
+    """Refuse a request that a page in a browser may have sent.
+
+    A browser says where the page comes from, except if the host name of the page leads to this
+    machine (DNS rebinding). Then this host name is in the header Host.
+    """
+    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
+        raise errors.HTTPError(
+            403, "pages in a browser must not control the double: send this from the test itself"
+        )
+    name = re.sub(r":\d*$", "", request.headers.get("Host", "")).lower()
+    if name not in host_names and not is_address(name):
+        raise errors.HTTPError(
+            403,
+            f"Host: {name[:100]!r} is neither an address nor localhost: to allow another name,"
+            " start the double with --control-host-name NAME or TASK_SERVICE_CONTROL_HOST_NAME",
+        )
+
+
+def is_address(name: str) -> bool:
+    try:
+        ip_address(re.sub(r"^\[(.*)\]$", r"\1", name))
+    except ValueError:
+        return False
+    return True
 
 
 def reject(error: click.ClickException) -> Response:

@@ -19,6 +19,8 @@ class Environment(NamedTuple):
     token: str | None
     # The process that POST /stop ends.
     pid: int
+    # The host names by which clients may reach the control URL, besides localhost.
+    control_host_names: list[str]
 
     @classmethod
     def read(cls) -> "Environment":

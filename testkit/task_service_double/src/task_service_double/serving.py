@@ -15,7 +15,7 @@ import psycopg
 from psycopg import conninfo
 
 from service.commands.migrate import migrate
-from service.database.pool import connect
+from service.database.pool import PROPERTIES, connect
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
@@ -39,6 +39,7 @@ def serve(
     token: str | None,
     database: str | None,
     control_path: str | None,
+    control_host_names: tuple[str, ...],
     json_file: Path | None,
     log_file: Path | None,
     keep: bool,
@@ -69,11 +70,14 @@ def serve(
         settings = Settings.read()
         control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{control_path or token_hex(8)}"
         ready, preparing = os.pipe()
-        environment = Environment(control_url, control.fileno(), ready, token, os.getpid())
+        environment = Environment(
+            control_url, control.fileno(), ready, token, os.getpid(), [*control_host_names]
+        )
         # To keep the output of a test runner readable, the log is on stderr only with LOG_FORMAT.
         quiet = keep or "LOG_FORMAT" not in os.environ
         log_path = log_file or (folder / "log" if quiet else None)
-        log = stack.enter_context(log_path.open("ab")) if log_path else None
+        with named(log_path):
+            log = stack.enter_context(log_path.open("ab")) if log_path else None
         variables = {**os.environ, **environment.variables()}
         sockets = listener.fileno(), control.fileno(), ready
         children = Children(variables, interrupt, *sockets, at_once=True, log=log)
@@ -97,7 +101,8 @@ def serve(
         }
         if json_file:
             stack.callback(json_file.unlink, missing_ok=True)
-            write(json_file, json.dumps(line))
+            with named(json_file):
+                write(json_file, json.dumps(line))
         if keep:
             silence(log_path or folder / "log")
         first.print(json.dumps(line))
@@ -143,6 +148,15 @@ def prepare(settings: Settings, initial: InitialState) -> None:
         initial.reset(connection)
 
 
+@contextmanager
+def named(file: Path | None) -> Iterator[None]:
+    """If the block cannot write the file, let the command print why in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
+
+
 def write(path: Path, line: str) -> None:
     """Write the line to a file atomically. Other users cannot read the file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -167,6 +181,7 @@ def execute(statement: str, server: str, name: str) -> None:
 
     The connection is new because an idle connection may be lost while tests run.
     """
+    values = {"name": name, "properties": PROPERTIES}
     with psycopg.connect(server, autocommit=True) as connection:
-        for (text,) in connection.execute(STATEMENTS[statement].source, {"name": name}).fetchall():
+        for (text,) in connection.execute(STATEMENTS[statement].source, values).fetchall():
             connection.execute(text)

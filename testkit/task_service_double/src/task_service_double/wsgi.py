@@ -32,7 +32,7 @@ initial = InitialState(settings.require_webhook_key(), environment.control_url, 
 control = make_server(
     "127.0.0.1",
     urlsplit(environment.control_url).port or 0,
-    create_control(Double(app, initial, environment.pid)),
+    create_control(Double(app, initial, environment.pid), environment.control_host_names),
     threaded=True,
     request_handler=RequestHandler,
     fd=environment.control_fd,

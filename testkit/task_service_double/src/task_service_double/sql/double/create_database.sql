@@ -1,3 +1,3 @@
--- Return the statement that creates a database with this name: CREATE DATABASE takes no parameter.
-SELECT 'CREATE DATABASE ' || quote_ident(%(name)s) || ' ENCODING ''UTF8'' TEMPLATE template0'
-       AS statement;
+-- Return the statement that creates a database with this name and these properties. CREATE DATABASE
+-- takes no parameters.
+SELECT 'CREATE DATABASE ' || quote_ident(%(name)s) || ' ' || %(properties)s AS statement;
