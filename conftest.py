@@ -11,6 +11,8 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -39,6 +41,8 @@ SPEEDUPS = Settings.read({}).uses_speedups
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
 # Variables of pytest and its plugins that are read after the tests have been collected.
 READ_LATER = "PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT", "PYTEST_VERSION", "PYTEST_XDIST_"
+# The packages of this project that the tests import.
+PACKAGES = "service", "task_service_double", "pytest_task_service"
 # The database from which the others of an embedded server are copied.
 MIGRATED = "migrated"
 # The folder that the guard of this process removes.
@@ -69,6 +73,7 @@ def pytest_configure(config):
     database on the server that all tests use, and occupy the service's default port, which may
     belong to another program: no test can rely on it.
     """
+    require_own_packages()
     with suppress(OSError):
         config.add_cleanup(socket.create_server(("127.0.0.1", Settings.read({}).port)).close)
     server = os.environ.get("TEST_DATABASE_URL")
@@ -87,6 +92,17 @@ def pytest_configure(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
     else:
         config.option.markexpr = with_deselected(config)
+
+
+def require_own_packages():
+    """Refuse the environment of another clone, whose code the tests would test instead."""
+    for name in PACKAGES:
+        folder = Path(find_spec(name).origin).resolve().parent
+        if PROJECT not in folder.parents:
+            raise pytest.UsageError(
+                f"{sys.prefix} has the package {name} of {folder}, so the tests would not test this"
+                f" clone: run make setup in {PROJECT}, then .venv/bin/pytest"
+            )
 
 
 def is_long(config):

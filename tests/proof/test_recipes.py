@@ -142,7 +142,8 @@ def add_an_endpoint(folder):
 
 def first_failure(folder, *, processes=0):
     """Run the tests in the copy up to the first failure; return its text, or None if all pass."""
-    path = f"{folder}{os.pathsep}{folder / 'tests'}"
+    folders = folder, folder / "tests", *folder.glob("testkit/*/src")
+    path = os.pathsep.join(map(str, folders))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [*PYTEST, f"-n{processes}"]
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.guard import marked
 from support.processes import wait_until
-from support.project import PROJECT, environment, run, start
+from support.project import PROJECT, copy_project, environment, run, start
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
@@ -93,6 +93,15 @@ def test_the_suite_leaves_out_slow_tests_unless_the_command_line_names_them(opti
     command = [*PYTEST, "-o", f"testpaths={FILE}", "--collect-only", "-q", "-n", "0", *options]
     listed = run(*command, cwd=PROJECT)
     assert {name for name in (QUICK, SLOW, LONG) if name in listed} == selected
+
+
+@pytest.mark.parametrize("command", [["pytest"], [*PYTEST]])
+def test_a_clone_with_the_environment_of_another_clone_names_it_and_runs_no_test(command, tmp_path):
+    copy_project(tmp_path)
+    ended = start(*command, "-n", "0", "tests/values/test_types.py", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
+    assert f" of {PROJECT}/" in ended.stderr
+    assert f": run make setup in {tmp_path}, then .venv/bin/pytest" in ended.stderr
 
 
 def test_each_of_several_processes_leaves_out_slow_tests():
