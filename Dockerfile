@@ -1,6 +1,8 @@
 # The first stage builds the wheels. The last one, the image of the service, has nothing but one wheel and its
 # dependencies, in the versions and with the hashes of requirements.txt. `--target double` is the test double.
-FROM python:3.13-slim-bookworm AS build
+# With `--build-context build=FOLDER`, the wheels of that folder replace the first stage: a release is built from the
+# wheels that were tested.
+FROM python:3.13.16-slim-trixie AS build
 WORKDIR /source
 RUN pip install --no-cache-dir build==1.3.0 setuptools==80.9.0
 COPY . .
@@ -10,7 +12,7 @@ RUN if [ -n "$COMMIT" ]; then echo "$COMMIT" >service/built_from.txt; fi && \
     python -m build --no-isolation --wheel --outdir /dist && \
     python -m build --no-isolation --wheel --outdir /dist/double testkit/task_service_double
 
-FROM python:3.13-slim-bookworm AS service
+FROM python:3.13.16-slim-trixie AS service
 COPY requirements.txt /tmp/
 RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requirements.txt
 COPY --from=build /dist/*.whl /tmp/
@@ -19,8 +21,9 @@ USER 65532:65532
 ENV HOST=0.0.0.0 PYTHONDONTWRITEBYTECODE=1
 EXPOSE 8000
 # For `web` and the double. compose.yaml has the health check of `worker`.
+# It must not ask a proxy, which docker may set for each container.
 HEALTHCHECK --interval=10s --timeout=5s CMD ["python", "-c", \
-    "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ.get(\"PORT\", 8000)}/healthz', timeout=4)"]
+    "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open(f'http://127.0.0.1:{os.environ.get(\"PORT\", 8000)}/healthz', timeout=4)"]
 ENTRYPOINT ["task-service"]
 CMD ["web"]
 ARG COMMIT=

@@ -1,11 +1,18 @@
 """What .ci/run and .ci/nightly run: together every test, and each long test in one of the two."""
 
+import http.server
+import json
 import re
 import subprocess
+import sys
+import threading
+from contextlib import contextmanager
 
 import pytest
 import yaml
-from support.project import PROJECT, read, run
+from support.project import PROJECT, environment, read, run
+
+from service.settings import Settings
 
 pytestmark = pytest.mark.nodatabase
 
@@ -100,3 +107,75 @@ def test_the_manifests_of_kubernetes_run_what_compose_runs():
     assert (
         pods["task-service-web"]["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/healthz"
     )
+
+
+def test_of_the_services_of_compose_only_web_gets_the_login_key_of_the_file_of_settings():
+    """Compose gives a container the variables of the file, then those of the service."""
+    key = "k" * 32
+    services = yaml.safe_load(read("compose.yaml"))["services"]
+    keys = {
+        name: Settings.read({"LOGIN_KEY": service["environment"].get("LOGIN_KEY", key)}).login_key
+        for name, service in services.items()
+        if "env_file" in service
+    }
+    assert keys == {"migrate": None, "web": key, "worker": None}
+
+
+def health_checks():
+    """Return the programs in Python with which the image and compose ask a web process."""
+    of_image = re.search(r'(?s)HEALTHCHECK .*?"-c", \\\n\s*(".*?")\]\n', read("Dockerfile"))[1]
+    web = yaml.safe_load(read("compose.yaml"))["services"]["web"]
+    return json.loads(of_image), web["healthcheck"]["test"][-1]
+
+
+@contextmanager
+def answering(status):
+    """Yield the port of a server that answers each request with this status."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+@pytest.mark.parametrize("code", health_checks())
+def test_a_health_check_asks_the_process_itself_even_if_docker_sets_a_proxy(code, status, healthy):
+    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
+    with answering(status) as port:
+        # compose.yaml knows the port.
+        command = [sys.executable, "-c", code.replace(":8000/", f":{port}/")]
+        variables = environment(**proxies, no_proxy="", NO_PROXY="", PORT=str(port))
+        ran = subprocess.run(command, env=variables, capture_output=True)
+    assert (ran.returncode == 0) is healthy, ran.stderr
+
+
+def test_base_images_have_exact_tags_and_dependabot_moves_them_and_the_npm_packages():
+    images = re.findall(r"(?m)^FROM (\S+:\S+)", read("Dockerfile"))
+    images.append(yaml.safe_load(read("compose.yaml"))["services"]["database"]["image"])
+    exact = r"(python:\d+\.\d+\.\d+-slim|postgres:\d+\.\d+)-trixie(@sha256:[0-9a-f]{64})?"
+    for image in images:
+        assert re.fullmatch(exact, image)
+    moved = {
+        (update["package-ecosystem"], folder)
+        for update in yaml.safe_load(read(".github/dependabot.yml"))["updates"]
+        for folder in update.get("directories", [update.get("directory")])
+    }
+    packages = {
+        ("npm", f"/{path.parent.relative_to(PROJECT)}")
+        for path in PROJECT.glob("te*/**/package.json")
+        if "ependencies" in path.read_text() and "node_modules" not in path.parts
+    }
+    assert len(packages) == 2
+    assert moved == {
+        *packages,
+        *((ecosystem, "/") for ecosystem in ("github-actions", "pip", "docker", "docker-compose")),
+    }

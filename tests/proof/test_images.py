@@ -1,7 +1,7 @@
 """The images of the Dockerfile are built, and run as compose.yaml says, with buildah and podman.
 
-There may be no registry, so debootstrap makes the base image, under the name that the Dockerfile
-has for it, with the Python of Debian. PostgreSQL runs in the image of the double. The containers
+There may be no registry, so debootstrap makes each base image that a Dockerfile names, with the
+Python of that Debian. PostgreSQL runs in the image of the double. The containers
 share a network of their own, which has only a loopback interface: a name in /etc/hosts replaces the
 name service of compose.
 """
@@ -25,11 +25,13 @@ from support.releases import releases
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
-BASE = "docker.io/library/python:3.13-slim-bookworm"
+(CODENAME,) = set(re.findall(r"(?m)^FROM python:\S+-(\w+) AS", read("Dockerfile")))
 COMPOSE = yaml.safe_load(read("compose.yaml"))
 IMAGE = COMPOSE["services"]["web"]["image"]
 NEW, OLD, DOUBLE = IMAGE, "task-service:old", "task-service-double:here"
 TOKEN = "tmw_api_of-our-tests"
+# A proxy at which nothing listens.
+PROXY = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
 # Start PostgreSQL in an empty folder, in the locale of compose.yaml.
 DATABASE = """
 set -e
@@ -86,15 +88,15 @@ if missing():
     pytestmark.append(pytest.mark.skip(reason=missing()))
 
 
-def base_root():
+def base_root(codename):
     """Return the folder of a Debian with Python and pip; the next runs use it again."""
-    folder = CACHE / "python-base"
+    folder = CACHE / f"python-base-{codename}"
     if not folder.exists():
         new = folder.with_suffix(f".{os.getpid()}")
         new.mkdir(parents=True)
         packages = "--include=python3,python3-pip,ca-certificates"
         made = subprocess.run(
-            ["debootstrap", "--variant=minbase", packages, "bookworm", new],
+            ["debootstrap", "--variant=minbase", packages, codename, new],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1500,
         )  # fmt: skip
         if made.returncode:
@@ -143,8 +145,23 @@ class Engine:
         assert ended.returncode != 0, ended.stdout
         return ended.stdout + ended.stderr
 
+    def make_bases(self, source):
+        """Make the images on which a Dockerfile builds, unless there are some of this name."""
+        variables = {**os.environ, **self.variables}
+        for name in set(re.findall(r"(?m)^FROM (python:\S+)", (source / "Dockerfile").read_text())):
+            base = f"docker.io/library/{name}"
+            if subprocess.run(["podman", "image", "exists", base], env=variables).returncode:
+                root = base_root(name.rpartition("-")[2])
+                tar = ["tar", "-C", root, "-c", "."]
+                with subprocess.Popen(tar, stdout=subprocess.PIPE) as archive:
+                    subprocess.run(
+                        ["podman", "import", "--quiet", "-", base],
+                        stdin=archive.stdout, check=True, env=variables, capture_output=True,
+                    )  # fmt: skip
+
     def build(self, source, tag, *options):
         """Build an image with the index of packages and the certificates of this machine."""
+        self.make_bases(source)
         index = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
         found = subprocess.run(index, capture_output=True, text=True).stdout.strip()
         settings = self.folder / "pip.conf"
@@ -175,12 +192,6 @@ def engine(tmp_path_factory):
     folder = tmp_path_factory.mktemp("engine")
     engine = Engine(folder)
     try:
-        root = base_root()
-        with subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE) as archive:
-            subprocess.run(
-                ["podman", "import", "--quiet", "-", BASE], stdin=archive.stdout, check=True,
-                env={**os.environ, **engine.variables}, capture_output=True,
-            )  # fmt: skip
         copy_project(folder / "source")
         commit = "--build-arg=COMMIT=0123abc"
         engine.build(folder / "source", NEW, commit)
@@ -354,10 +365,29 @@ def test_the_image_has_labels_the_commit_a_health_check_and_nothing_of_the_doubl
     version = re.search(r"(?m)^version = (.*)$", read("setup.cfg"))[1]
     assert engine(*run_once, NEW, "--version").split()[-1] == f"{version}+0123abc"
     assert f"task-service:{version}" == NEW
+    release = engine(*run_once, "--entrypoint=cat", NEW, "/etc/os-release")
+    assert f"VERSION_CODENAME={CODENAME}\n" in release
     installed = engine(*run_once, "--entrypoint=pip", NEW, "list")
     assert "task-service-double" not in installed
     assert "pgserver" not in installed
     print(f"{NEW}: {described['Size'] // 1_000_000} MB with its base")
+
+
+def test_a_release_is_made_of_the_wheels_that_were_tested(engine):
+    """These wheels tell that they come from another commit than the sources beside them."""
+    source = engine.folder / "tested"
+    copy_project(source)
+    (source / "service/built_from.txt").write_text("feedbee\n")
+    for project in (source, source / "testkit/task_service_double"):
+        wheel = sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "dist", project
+        run(*wheel, cwd=source)
+    run(".ci/publish", "wheels", cwd=source)
+    for image, *target in (("tested:service",), ("tested:double", "--target=double")):
+        engine.build(
+            engine.folder / "source", image, f"--build-context=build={source}/wheels", *target
+        )
+        shown = engine("podman", "run", "--rm", "--network=none", image, "--version")
+        assert shown.endswith("+feedbee\n")
 
 
 def test_the_services_of_compose_serve_on_a_read_only_file_system_and_stop_within_their_grace(
@@ -365,8 +395,9 @@ def test_the_services_of_compose_serve_on_a_read_only_file_system_and_stop_withi
 ):
     began = time.monotonic()
     installation.command(NEW, "migrate")
-    installation.start("web", NEW)
-    installation.start("worker", NEW)
+    # Docker may give each container a proxy. start() waits until the health check passes.
+    installation.start("web", NEW, **PROXY)
+    installation.start("worker", NEW, **PROXY)
     token = installation.person(NEW)
     status, task = installation.request("8000/api/tasks", token, title="Seen in a container")
     assert (status, task["title"]) == (201, "Seen in a container")
@@ -491,7 +522,7 @@ def test_batches_of_long_texts_on_all_threads_stay_within_the_memory_of_the_cont
 def test_the_image_of_the_double_answers_with_the_token_and_path_of_its_variables(engine):
     installation = Installation(engine)
     began = time.monotonic()
-    variables = {"TASK_SERVICE_TOKEN": TOKEN, "TASK_SERVICE_CONTROL_PATH": "control"}
+    variables = {"TASK_SERVICE_TOKEN": TOKEN, "TASK_SERVICE_CONTROL_PATH": "control", **PROXY}
     words = [f"--env={name}={value}" for name, value in variables.items()]
     words += ["--network=none", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL"]
     try:
