@@ -8,6 +8,11 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+# The versions of Python and PostgreSQL with which the tests of this release run, oldest first; the
+# page docs/operations/untested.md has the exceptions. A newer version may work.
+PYTHON = "3.11", "3.12", "3.13", "3.14"
+POSTGRESQL = 15, 16, 17, 18
+
 # setup.py writes this file into packages that it builds from a checkout.
 BUILT_FROM = "built_from.txt"
 

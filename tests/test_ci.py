@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 import yaml
-from support.project import PROJECT, environment, read, run
+from support.project import PROJECT, environment, read, rows, run
 
 from service.settings import Settings
+from service.version import POSTGRESQL, PYTHON
 
 pytestmark = pytest.mark.nodatabase
 
@@ -156,6 +157,25 @@ def test_a_health_check_asks_the_process_itself_even_if_docker_sets_a_proxy(code
         variables = environment(**proxies, no_proxy="", NO_PROXY="", PORT=str(port))
         ran = subprocess.run(command, env=variables, capture_output=True)
     assert (ran.returncode == 0) is healthy, ran.stderr
+
+
+def test_the_pages_the_package_and_the_workflows_name_the_tested_versions_of_one_list():
+    """What is newer is named as untested."""
+    classifier = r"(?m)^ +Programming Language :: Python :: (3\.[0-9]+)$"
+    assert re.findall(classifier, read("setup.cfg")) == [*PYTHON]
+    assert f'requires-python = ">={PYTHON[0]}"' in read("pyproject.toml")
+    assert f"You need only Python {PYTHON[0]} to {PYTHON[-1]}," in read("README.md")
+    jobs = yaml.safe_load(read(".github/workflows/check.yml"))["jobs"]
+    (oldest,) = [step["with"] for step in jobs["check"]["steps"] if "setup-python" in str(step)]
+    matrix = jobs["python"]["strategy"]["matrix"]["python"]
+    assert [oldest["python-version"], *matrix] == [*PYTHON]
+    nightly = yaml.safe_load(read(".github/workflows/nightly.yml"))["jobs"]["postgresql"]
+    assert [*map(int, nightly["strategy"]["matrix"]["version"])] == [*POSTGRESQL]
+    untested = rows("docs/operations/untested.md", "What is untested")
+    (row,) = [named for named, _ in untested if "Python" in named]
+    major, minor = map(int, PYTHON[-1].split("."))
+    assert f"PostgreSQL {POSTGRESQL[-1] + 1}" in row
+    assert f"Python {major}.{minor + 1}" in row
 
 
 def test_base_images_have_exact_tags_and_dependabot_moves_them_and_the_npm_packages():

@@ -11,7 +11,9 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from support.project import PROJECT, VERSIONS, clone_of_windows, environment, required
+from support.project import PROJECT, clone_of_windows, environment, required
+
+from service.version import PYTHON
 
 pytestmark = pytest.mark.nodatabase
 
@@ -81,7 +83,7 @@ def test_the_lock_has_all_that_the_requirements_require_and_nothing_else():
             inner = Requirement(line)
             environments = [
                 {"python_version": version, "python_full_version": version, "extra": extra}
-                for version in VERSIONS
+                for version in PYTHON
                 for extra in ("", *requirement.extras)
             ]
             if inner.marker is None or any(map(inner.marker.evaluate, environments)):

@@ -3,6 +3,7 @@
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from service.database.pool import UnusableDatabase, encoding_of, fault_of_locale
 from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
+from service.version import POSTGRESQL, PYTHON, numbers_of
 
 # DEPLOY: the files of this release for a host. PLACES: where the script `install` puts the files
 # that are not units of systemd.
@@ -83,6 +85,9 @@ def findings() -> Iterator[Finding]:
     if files := ", ".join(map(str, of_another_release())):
         text, remedy = f"{files} not as in this release", f"as root run sh {DEPLOY}/install"
         yield Finding("files", "", [Problem(text, remedy, "warning")])
+    python = ".".join(map(str, sys.version_info[:2]))
+    if problem := newer("Python", python, *PYTHON):
+        yield Finding("python", "", [problem])
     try:
         with connect() as connection:
             yield from of_database(connection, current)
@@ -98,6 +103,14 @@ def findings() -> Iterator[Finding]:
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
+
+
+def newer(program: str, version: str, *tested: str) -> Problem | None:
+    """Return a warning if the version is newer than the tested versions of the program."""
+    if numbers_of(version) <= numbers_of(tested[-1]):
+        return None
+    text = f"{program} {version} is newer than {tested[0]} to {tested[-1]}, the tested versions"
+    return Problem(text, "test it, or use one of these", "warning")
 
 
 def without_effect() -> Iterator[Problem]:
@@ -127,6 +140,9 @@ def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]
     # Only to notice whether a function of the schema is missing: the statement calls one.
     webhooks.read_webhooks(reader)
     problems = [*server.problems, *database.read_connections(reader).problems]
+    major = connection.info.server_version // 10_000
+    if problem := newer("PostgreSQL", str(major), *map(str, POSTGRESQL)):
+        problems.append(problem)
     yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)
     fault = fault_of_locale(connection)
     problems = [Problem(fault, level="tolerable")] if fault else []

@@ -25,9 +25,10 @@ from service.database.statements import ADAPTERS, Connection
 from service.logs import is_rare, is_rare_record
 from service.process import application_name
 from service.settings import Settings
+from service.version import POSTGRESQL
 
 # The oldest major version of PostgreSQL that has every feature that the statements use.
-OLDEST = 15
+OLDEST = POSTGRESQL[0]
 
 # The properties of a database that the service can use, whatever the server's defaults are, and
 # how to create it.

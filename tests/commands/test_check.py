@@ -6,6 +6,7 @@ The systemd units run it before web and worker.
 import re
 import shutil
 import socket
+import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -253,6 +254,15 @@ def test_a_missing_file_of_certificate_authorities_has_its_own_remedy():
         code, lines = check(address)
     assert code == 1
     assert 'root certificate file "/nowhere" does not exist: DATABASE_URL needs' in lines[-1]
+
+
+def test_check_warns_of_a_python_that_is_newer_than_the_tested_versions(database_url, monkeypatch):
+    assert not any(line.startswith("python") for line in check(database_url)[1])
+    monkeypatch.setattr(sys, "version_info", (3, 99, 1, "final", 0))
+    code, lines = check(database_url)
+    assert code == 0
+    (line,) = [line for line in lines if line.startswith("python")]
+    assert line.startswith("python      warning Python 3.99 is newer than 3.11 to 3.1")
 
 
 @pytest.mark.slow

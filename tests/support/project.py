@@ -124,9 +124,6 @@ def pythons(minors=range(11, 30)):
     }
 
 
-VERSIONS = "3.11", "3.12", "3.13", "3.14"
-
-
 def required():
     parser = configparser.ConfigParser()
     parser.read(PROJECT / "setup.cfg")
