@@ -159,6 +159,13 @@ def test_a_health_check_asks_the_process_itself_even_if_docker_sets_a_proxy(code
     assert (ran.returncode == 0) is healthy, ran.stderr
 
 
+def test_the_scripts_of_a_host_ask_it_without_a_proxy():
+    scripts = [*PROJECT.glob("docs/deploy/task-service*")]
+    asked = [line for path in scripts for line in path.read_text().splitlines() if "curl -" in line]
+    assert len(asked) == 2
+    assert [line for line in asked if "curl --noproxy '*' " not in line] == []
+
+
 def test_the_pages_the_package_and_the_workflows_name_the_tested_versions_of_one_list():
     """What is newer is named as untested."""
     classifier = r"(?m)^ +Programming Language :: Python :: (3\.[0-9]+)$"
