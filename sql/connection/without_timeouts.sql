@@ -1,6 +1,5 @@
 -- Disable the timeouts of this transaction, even if the role or the database sets them, because a
 -- command may take long: the workspace is large, or the program at the other end of its pipe waits.
--- Only lock_timeout remains, because requests queue behind a command that waits for a lock.
 -- If the client disconnects, its running statement ends within two seconds and releases its locks.
 -- PgBouncer would pass settings of the session on to other clients.
 SELECT set_config(
@@ -14,6 +13,7 @@ SELECT set_config(
   FROM pg_settings
  WHERE name IN (
            'statement_timeout',
+           'lock_timeout',
            'transaction_timeout',
            'idle_in_transaction_session_timeout',
            'client_connection_check_interval'

@@ -141,9 +141,9 @@ AS $$
     SELECT '{tasks,meetings,suggestions}'::regclass[]
 $$;
 
--- This release calls this function, for the sake of the others: the first reader of a feed must wait
--- for the transactions of releases that do not lock the workspace, and may have missed the feed.
--- PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each of them.
+-- This release calls this function, for the sake of the others: the first reader of a feed must
+-- wait for the transactions of releases that do not lock the workspace, and may have missed the
+-- feed. PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each.
 -- The first call stores which transactions run, so each further call comes nearer to the end. Those
 -- that have locked a workspace, or wait for it, are of this release; load locks the nil workspace.
 -- Return false if another one still runs after 50 ms.

@@ -347,10 +347,10 @@ BEGIN
 END
 $$;
 
--- Lock what a batch needs. Return the ids of the tasks to change or to delete that do not exist, and
--- whether the batch fits: the other tasks, with the subtasks of those to delete, have at most 4 MiB
--- of JSON, since the response, the events and the errors show them whole, and make at most 20 000
--- deliveries to webhooks.
+-- Lock what a batch needs. Return the ids of the tasks to change or to delete that do not exist,
+-- and whether the batch fits: the other tasks, with the subtasks of those to delete, have at most
+-- 4 MiB of JSON, since the response, the events and the errors show them whole, and make at most
+-- 20 000 deliveries to webhooks.
 -- The batches of a workspace run one after another. A batch that deletes tasks or changes parents
 -- (is_alone) has the workspace alone. Any other batch shares it with single writes. It locks the
 -- tasks that it changes before it creates others: a POST may hold such a task, as the parent of its
