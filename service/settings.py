@@ -202,7 +202,10 @@ class Settings:
         "on", switch, "use prepared statements; set to off behind a PgBouncer older than 1.22"
     )
     statement_timeout: float = setting(
-        "4", seconds, "maximum duration of one statement, in seconds; a statement waits for a lock for a quarter of it"
+        "4",
+        seconds,
+        "maximum duration of one statement, in seconds; a statement waits for a lock for a quarter of"
+        " it",
     )
     pool_timeout: float = setting(
         "2",
