@@ -204,8 +204,8 @@ class Settings:
     statement_timeout: float = setting(
         "4",
         seconds,
-        "maximum duration of one statement, in seconds; a statement waits for a lock for a quarter of"
-        " it",
+        "maximum duration of one statement, in seconds; a statement waits for a lock for a quarter"
+        " of it",
     )
     pool_timeout: float = setting(
         "2",
