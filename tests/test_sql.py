@@ -19,7 +19,7 @@ from support.statements import (
     preparable,
 )
 
-from service.database.statements import SQL, STATEMENTS, Connection
+from service.database.statements import SQL, STATEMENTS, Connection, Statement
 from task_service_double import statements as double
 
 # The service, and its test double.
@@ -59,12 +59,33 @@ def test_each_sql_file_begins_with_a_sentence_and_has_at_most_100_columns():
     wrong = set()
     for path in FILES:
         lines = path.read_text(encoding="utf-8").split("\n")
-        # How a migration runs stands before its sentence.
-        described = filter(lambda line: not re.match("-- (migrate|left): ", line), lines)
+        # How a file runs stands in its first line, before its sentence.
+        described = filter(lambda line: not re.match("-- (migrate|left|planned): ", line), lines)
         comment = [line[2:].strip() for line in takewhile(lambda line: line[:2] == "--", described)]
         if not re.fullmatch(r'[A-Z"].*[.:]', " ".join(comment)) or max(map(len, lines)) > 100:
             wrong.add(f"{path.parent.name}/{path.name}")
     assert not wrong
+
+
+@pytest.mark.nodatabase
+def test_a_first_line_that_names_an_unknown_way_to_run_is_refused_and_named():
+    planned = b"-- planned: for its values\r\n-- Return one.\nSELECT 1;"
+    assert Statement(b"/* tasks/one */ " + planned).is_planned_for_values
+    sentence = b"-- Return one, planned: for its values.\nSELECT 1;"
+    assert not Statement(sentence).is_planned_for_values
+    for line in (b"-- planned: once", b"-- plan: for its values", b"-- planned: for its values."):
+        with pytest.raises(ValueError, match=re.escape(f"/* tasks/one */ {line.decode()}: a ")):
+            Statement(b"/* tasks/one */ " + line + b"\nSELECT 1;")
+
+
+@pytest.mark.nodatabase
+def test_only_the_first_line_of_a_file_says_how_it_runs():
+    late = [
+        str(path)
+        for path in FILES
+        if re.search("\n *-- (migrate|planned):", path.read_text(encoding="utf-8"))
+    ]
+    assert not late
 
 
 def test_each_sql_file_is_one_statement_that_postgresql_can_prepare_with_the_schema(connection):

@@ -26,6 +26,10 @@ SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
+# A first line that says how psycopg runs a statement; the command migrate reads its own.
+MODE = re.compile(rb"(?:/\*.*\*/ )?-- (?!migrate: )([a-z]+: .*)")
+PLANNED = b"planned: for its values"
+
 # Errors of a statement that was planned for a schema that is out of date, so that it has done
 # nothing and can run again. A migration has changed the type of its result; a connection pooler has
 # dropped the prepared statement; or PostgreSQL has inlined the old text of a function that already
@@ -53,12 +57,21 @@ def to_json(value: object) -> str:
 
 
 class Statement:
-    """The text of a file as PostgreSQL takes it: ``$1`` instead of ``%(name)s``."""
+    """The text of a file as PostgreSQL takes it: ``$1`` instead of ``%(name)s``.
+
+    A statement with the first line ``-- planned: for its values`` is not prepared. Raises
+    ValueError if the first line has this form but another text.
+    """
 
     def __init__(self, source: bytes) -> None:
         self.source = source
-        # Such a statement says so in its first lines.
-        self.is_planned_for_values = b"plans this statement for its values" in source
+        mode = MODE.match(source)
+        self.is_planned_for_values = mode is not None
+        if mode and mode[1].strip() != PLANNED:
+            raise ValueError(
+                f"{mode[0].decode().strip()}: a statement runs in another way only with the first"
+                f" line '-- {PLANNED.decode()}'"
+            )
         self.parameters = list(dict.fromkeys(match.decode() for match in PARAMETER.findall(source)))
         numbers = {name.encode(): number for number, name in enumerate(self.parameters, 1)}
         self.text = PARAMETER.sub(lambda match: b"$%d" % numbers[match[1]], source).replace(
@@ -236,9 +249,9 @@ class Connection(psycopg.Connection[TupleRow]):
         Values that the statement does not name are ignored: several statements get all filters,
         even if they use only some of them.
 
-        psycopg interpolates (and escapes) the values of a statement that PostgreSQL plans for its
-        values. Planning takes time, but pays off for statements with many optional filters, for
-        which a generic plan would be slow.
+        psycopg interpolates (and escapes) the values of a statement that PostgreSQL plans for them.
+        Planning takes time, but pays off for statements with many optional filters, for which a
+        generic plan would be slow.
         """
         statement, values = STATEMENTS[name], {**self.parameters, **values}
         cursor: psycopg.Cursor[Any]

@@ -1,6 +1,6 @@
+-- planned: for its values
 -- One page of the tasks of the active workspace that pass the filters, newest first.
--- PostgreSQL plans this statement for its values, and so chooses the index that suits these
--- filters.
+-- PostgreSQL chooses the index that suits these filters.
 WITH page AS (
     SELECT *
       FROM tasks AS task

@@ -1,5 +1,5 @@
+-- planned: for its values
 -- One page of the tasks of the active workspace that pass the filters, latest completion first.
--- PostgreSQL plans this statement for its values.
 -- Tasks that are not completed come last, newest first; in cursors, 1899 is their date.
 -- The statement relies on one fact: completed_at is set if and only if the status is done. So
 -- PostgreSQL reads at most one page of completed tasks and one of each other status, each from an

@@ -1,5 +1,5 @@
+-- planned: for its values
 -- One page of the tasks of the active workspace that pass the filters and contain all words of q.
--- PostgreSQL plans this statement for its values.
 -- PostgreSQL reads the titles of at most 10 000 tasks, the newest that pass the filters. An index
 -- of words would make this limit unnecessary, but would make creating a task half as expensive
 -- again.

@@ -1,5 +1,5 @@
+-- planned: for its values
 -- One page of the tasks of the active workspace that pass the filters, soonest due date first.
--- PostgreSQL plans this statement for its values.
 -- PostgreSQL reads at most one page of each status from an index, and sorts only these pages. Tasks
 -- without a date come last; in cursors, 9999 is their date.
 -- The bounds of due dates are not left to matches(): the cursor and the bound are one condition,
