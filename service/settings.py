@@ -16,8 +16,15 @@ from psycopg.conninfo import conninfo_to_dict
 # The platforms Heroku, Render and Fly set these variables. There, requests come from a router on
 # another machine, so the service must listen on all addresses.
 PLATFORMS = {"DYNO", "RENDER", "FLY_APP_NAME"}
+# The words for on and off, in any case.
+ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 # The minimum length of each key in WEBHOOK_KEY, in characters.
 MIN_KEY = 32
+# Several keys as generators write them, where a semicolon stands instead of the comma. A key of
+# other characters may contain semicolons.
+WITH_SEMICOLONS = re.compile(rf"([A-Za-z0-9+/=_-]{{{MIN_KEY},}} *; *)+([A-Za-z0-9+/=_-]{{32,}})?")
+# A URL that has another @ than the one after the user and the password.
+SECOND_AT = re.compile(r"postgres(?:ql)?://(?:[^/@]*@)?+[^?]*@")
 
 
 class InvalidSetting(ValueError):
@@ -28,11 +35,11 @@ class InvalidSetting(ValueError):
 Kind = Callable[[str], Any]
 
 
-def integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int, what: str = "an integer") -> Kind:
     def read(text: str) -> int:
         # int() would accept other forms too: 1_0, +1, full-width digits.
         if not re.fullmatch("[0-9]{1,12}", text) or not low <= int(text) <= high:
-            raise ValueError(f"must be an integer from {low} to {high}")
+            raise ValueError(f"must be {what} from {low} to {high}, in digits only")
         return int(text)
 
     return read
@@ -42,21 +49,24 @@ def seconds(text: str) -> float:
     number = float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) else 0
     if not 0 < number <= 86_400:
         raise ValueError(
-            "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
+            "must be a number of seconds, more than 0 and at most 86400, without a unit, like 2 or"
+            " 0.5"
         )
     return number
 
 
 def switch(text: str) -> bool:
-    if text not in ("on", "off"):
+    """Read on or off, or a word that other programs use for them."""
+    word = text.lower()
+    if word not in (*ON, *OFF):
         raise ValueError("must be on or off")
-    return text == "on"
+    return word in ON
 
 
 def log_format(text: str) -> str:
-    if text not in ("json", "text"):
+    if text.lower() not in ("json", "text"):
         raise ValueError("must be json or text")
-    return text
+    return text.lower()
 
 
 def list_of(kind: Kind) -> Kind:
@@ -68,9 +78,12 @@ def split(text: str) -> list[str]:
 
 
 def schedule(text: str) -> tuple[float, ...]:
-    delays: tuple[float, ...] = list_of(seconds)(text)
+    try:
+        delays: tuple[float, ...] = list_of(seconds)(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; commas separate the delays") from None
     if not delays:
-        raise ValueError("must not be empty")
+        raise ValueError("must be numbers of seconds, like 5,300")
     return delays
 
 
@@ -79,7 +92,10 @@ def host(text: str) -> str:
         try:
             ip_address(text)
         except ValueError:
-            raise ValueError("must be a host name or an IP address, without a port") from None
+            raise ValueError(
+                "must be a host name or an IP address, like 127.0.0.1, or 0.0.0.0 for all"
+                " addresses; without http://, port and brackets"
+            ) from None
     return text
 
 
@@ -87,9 +103,11 @@ def host_or_network(text: str) -> str:
     try:
         ip_network(text, strict=False)
     except ValueError:
-        if not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", text):
-            error = f"must be hosts and networks like 10.0.0.0/8, separated by commas, not {text}"
-            raise ValueError(error) from None
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}", text):
+            raise ValueError(
+                "must be hosts and networks like localhost,10.0.0.0/8, separated by commas, without"
+                f" http://, ports, brackets and wildcards; {text} is neither"
+            ) from None
     return text
 
 
@@ -114,7 +132,8 @@ def origin(text: str) -> str:
 
 
 def webhook_keys(text: str) -> str:
-    if min(map(len, split(text))) < MIN_KEY:
+    keys = split(text)
+    if min(map(len, keys)) < MIN_KEY or any(map(WITH_SEMICOLONS.fullmatch, keys)):
         raise ValueError(
             f"must be keys of at least {MIN_KEY} characters, separated by commas, the newest first;"
             " a key contains no comma"
@@ -138,33 +157,58 @@ def login_keys(text: str) -> str:
 
 
 def conninfo(text: str) -> str:
+    """Read a libpq string or a URL.
+
+    libpq accepts an unencoded @ or / in the password of a URL, and semicolons between the parts of
+    a string, too. But it then takes a part of the password for the host, the port or the database,
+    and errors and the log show these.
+    """
     try:
-        conninfo_to_dict(text)
+        read = conninfo_to_dict(text)
     except ProgrammingError:
+        read = {"port": "invalid"}
+    if (
+        text.isspace()
+        or SECOND_AT.match(text)
+        or not re.fullmatch("[0-9, ]*", str(read.get("port", "")))
+        or any("password=" in str(value).lower() for value in read.values())
+    ):
         raise ValueError(
-            "must be a URL like postgresql://user:password@host:5432/name, or a libpq string"
-        ) from None
+            "must be a libpq string like host=/tmp dbname=name, with spaces, or a URL like"
+            " postgresql://user:password@host:5432/name: without +psycopg or another driver, with"
+            " no parameters but libpq's, and with the characters :/?#[]@% of a password as %XX,"
+            " like %2F for /"
+        )
     return text
+
+
+def bare(text: str) -> str:
+    """Return a text without white space at its ends, and without quotes around it.
+
+    ``echo`` ends a file, and so a variable made from it, with a newline. Some readers of files with
+    variables keep the quotes.
+    """
+    text = text.strip() or text
+    return text[1:-1] if re.fullmatch("(?s)\".*\"|'.*'", text) else text
 
 
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str:
     """Return the text of a setting, or ""; raises InvalidSetting if its file cannot be read.
 
     A secret may be in a file, because container platforms provide secrets as files. For example,
-    ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``. White space at both ends
-    of a secret is removed, because ``echo`` ends a file, and so a variable made from it, with a
-    newline.
+    ``DATABASE_URL_FILE`` names the file with the text of ``DATABASE_URL``.
     """
     variable = item.name.upper()
-    text = environment.get(variable, "")
-    if item.metadata["secret"]:
-        file = environment.get(f"{variable}_FILE")
-        if text or not file:
-            return text.strip() or text
+    text = bare(environment.get(variable, ""))
+    if item.metadata["secret"] and not text and (file := environment.get(f"{variable}_FILE")):
         try:
-            return Path(file).read_text(encoding="utf-8").strip()
+            return bare(Path(bare(file)).read_text(encoding="utf-8")).strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidSetting(f"{variable}_FILE={file!r}: {type(error).__name__}") from None
+            # The message does not show the name, because it could be the secret itself.
+            raise InvalidSetting(
+                f"{variable}_FILE: must be the path of a file with the value;"
+                f" reading it failed with {type(error).__name__}"
+            ) from None
     if variable == "HOST" and "PORT" in environment and PLATFORMS & set(environment):
         return text or "0.0.0.0"  # noqa: S104
     return text
@@ -196,7 +240,9 @@ class Settings:
         " same time",
     )
     trusted_proxies: int = setting(
-        "0", integer(0, 16), "number of proxies whose X-Forwarded-For entries are trusted"
+        "0",
+        integer(0, 16, "a number of proxies"),
+        "number of proxies whose X-Forwarded-For entries are trusted",
     )
     database_prepare: bool = setting(
         "on", switch, "use prepared statements; set to off behind a PgBouncer older than 1.22"
@@ -212,7 +258,9 @@ class Settings:
         seconds,
         "seconds to wait for a database connection, less the wait for a thread, but at least 0.2",
     )
-    max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
+    max_body: int = setting(
+        "1048576", integer(1, 2**30, "a number of bytes"), "maximum size of a request body in bytes"
+    )
     docs: bool = setting("off", switch, "serve the reference page at /docs; for development")
     speedups: bool = setting(
         "on", switch, "use the faster parts of the package speedups, if it is installed"
@@ -270,12 +318,12 @@ class Settings:
     )
     webhook_disable_after: int = setting(
         "120",
-        integer(1, 8760),
+        integer(1, 8760, "a number of hours"),
         "hours without a successful delivery after which a failing webhook is disabled",
     )
     webhook_keep: int = setting(
         "216",
-        integer(1, 8760),
+        integer(1, 8760, "a number of hours"),
         "hours for which finished deliveries, and events for disabled webhooks or polling"
         " clients, are kept",
     )

@@ -99,8 +99,8 @@ def findings() -> Iterator[Finding]:
         # means that PostgreSQL has not answered.
         waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "limit", "57P03")
         text = describe(error)
-        # A slash ends the password in a URL. The other characters break the URL in some tools.
-        if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
+        # These characters break the URL in some tools.
+        if re.match("postgres(ql)?://[^:/@]*:[^/@]*[][?#][^/@]*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
 

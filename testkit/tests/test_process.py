@@ -234,7 +234,7 @@ def test_with_keep_the_command_returns_once_the_double_serves_and_the_double_end
 @pytest.mark.slow
 def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
     errors = fails(*COMMAND, "--keep", MAX_BODY="much")
-    assert errors == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
+    assert errors.startswith("Error: MAX_BODY='much': must be a number of bytes from 1 to ")
 
 
 @pytest.mark.proof

@@ -66,12 +66,12 @@ def test_if_all_is_well_the_command_check_prints_one_line_per_check(database_url
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"WEB_THREADS": "four"}, "WEB_THREADS='four': must be an integer from 1 to 256"),
+        ({"WEB_THREADS": "four"}, "WEB_THREADS='four': must be an integer from 1 to 256, in .*"),
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set: .*"),
         ({"WEBHOOK_KEY": "k" * 32 + ","}, "WEBHOOK_KEY: must be keys of at least 32 .*"),
         # A closing quote of the other kind, quotes within quotes, and a typographic quote.
         ({"WEBHOOK_KEY": f"\"{KEY}'"}, 'WEBHOOK_KEY: must not contain the quote ": in a .*'),
-        ({"WEBHOOK_KEY": f"'{KEY}'"}, "WEBHOOK_KEY: must not contain the quote ': in a file .*"),
+        ({"WEBHOOK_KEY": f"{KEY}'"}, "WEBHOOK_KEY: must not contain the quote ': in a file .*"),
         ({"WEBHOOK_KEY": f"\u201c{KEY}"}, "WEBHOOK_KEY: must not contain the quote \u201c: .*"),
         # These are not addresses of this machine.
         ({"HOST": "nowhere.invalid"}, "HOST='nowhere.invalid': .*"),
@@ -122,11 +122,11 @@ def test_the_command_check_warns_of_a_file_of_another_release_and_names_the_reme
 
 
 @pytest.mark.nodatabase
-@pytest.mark.parametrize("password", ["to/day", "to#day", "to@day"])
-def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_that_does_not_show_it(password):
+@pytest.mark.parametrize("password", ["qz/yx", "qz#yx", "qz@yx"])
+def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_that_shows_no_part_of_it(password):
     _, lines = check(f"postgresql://user:{password}@127.0.0.1:1/name")
     assert lines[-1].endswith("as %XX, like %2F for /")
-    assert password not in lines[-1]
+    assert not re.search("qz|yx", lines[-1])
 
 
 @pytest.mark.slow
