@@ -1,5 +1,8 @@
 """``task-service``: all commands, from any folder; also ``python -m service``."""
 
+import os
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from inspect import cleandoc
 from typing import Any
@@ -61,13 +64,31 @@ COMMANDS = {
 }
 
 
+def correct_python() -> None:
+    """Start Python again, unless it has read docstrings and decodes arguments as UTF-8.
+
+    ``--help`` and the document consist of docstrings, which ``PYTHONOPTIMIZE=2`` removes.
+    """
+    wanted = {}
+    if sys.flags.optimize > 1:
+        wanted["PYTHONOPTIMIZE"] = "1"
+    if sys.getfilesystemencoding() != "utf-8":
+        wanted["PYTHONUTF8"] = "1"
+    # An option like -OO is stronger than its variable.
+    if not wanted.items() <= os.environ.items():
+        variables = {**os.environ, **wanted}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], variables)  # noqa: S606
+
+
 class Commands(click.Group):
     """A group that imports a command only to run it; ``task-service --help`` imports no command."""
 
-    def main(self, *args: Any, **options: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run the command line; if its output cannot be written, exit with status 1."""
+        if args is None:
+            correct_python()
         open_output()
-        return super().main(*args, **options)
+        return super().main(args, *rest, **options)
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)

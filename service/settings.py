@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from importlib.util import find_spec
@@ -394,6 +395,11 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read and check all settings; raises InvalidSetting, which names an invalid variable."""
+        if sys.flags.optimize > 1:
+            raise InvalidSetting(
+                "PYTHONOPTIMIZE: must be 0 or 1, because 2 removes the docstrings, which are the"
+                " descriptions of the document and of the commands"
+            )
         values: dict[str, Any] = {}
         for item in fields(cls):
             variable = item.name.upper()

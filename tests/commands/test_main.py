@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from support.commands import commands
-from support.project import PROJECT, copy_project, output
+from support.project import PROJECT, copy_project, environment, output
 
 from service.__main__ import COMMANDS, main
 from service.version import build
@@ -77,6 +77,24 @@ def test_the_version_of_a_checkout_and_of_builds_from_it_names_the_commit(tmp_pa
     source = tmp_path / archive.name.removesuffix(".tar.gz")
     subprocess.run([*setup, "build_py"], cwd=source, check=True, capture_output=True)
     assert printed(source / "build" / "lib") == f"{version}+{commit}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["--help", "dev --help", "workspace export --help", "openapi"])
+def test_pythonoptimize_changes_neither_the_help_nor_the_document(words):
+    """Both consist of docstrings, which Python would leave out."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-m", "service", *words.split()],
+            env=environment(PYTHONOPTIMIZE=level),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for level in ("", "1", "2")
+    ]
+    assert len(printed[0]) > 500
+    assert printed == [printed[0]] * 3
 
 
 WRAPPER = PROJECT / "docs" / "deploy" / "task-service"

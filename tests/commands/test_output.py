@@ -142,3 +142,28 @@ def test_output_is_utf_8_in_every_locale(variable, run, connection, tmp_path):
             output.seek(0)
             text = output.read().decode()
         assert ("Ümit" in text) == (name != "token list")
+
+
+# Python then decodes arguments and the names of files as ASCII.
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.slow
+@in_ascii_folder
+def test_arguments_are_utf_8_in_every_locale(plain_url, connection, acme, tmp_path):
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "service", *words],
+            env=environment(DATABASE_URL=plain_url, **ASCII),
+            capture_output=True,
+        )
+
+    assert run("user", "rename", "bob@example.com", "Ümit").stderr == b""
+    (bob,) = rows(connection, "SELECT name FROM users WHERE email = 'bob@example.com'")
+    assert bob["name"] == "Ümit"
+    latin = run("user", "activate", b"\xdcmit", "acme")
+    assert (latin.returncode, latin.stderr) == (1, b"Error: an argument is not UTF-8\n")
+    file = tmp_path / "Été.jsonl"
+    file.write_text('{"type": "task", "workspace": "acme", "title": "Été"}\n')
+    assert run("load", str(file)).stderr == b""
+    assert rows(connection, "SELECT id FROM tasks WHERE title = 'Été'")

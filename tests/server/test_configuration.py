@@ -15,6 +15,7 @@ def test_an_invalid_setting_stops_the_start_and_the_error_names_it():
     for settings, told in (
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set"),
         ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer from"),
+        ({"PYTHONOPTIMIZE": "2"}, "PYTHONOPTIMIZE: must be 0 or 1"),
     ):
         variables = environment(**settings)
         started = subprocess.run(
