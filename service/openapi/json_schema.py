@@ -68,7 +68,7 @@ class Schemas:
         send an object back whole; the service ignores these fields, and rejects all other names.
         """
         name = type(schema).__name__.removesuffix("Details").removeprefix("New")
-        describe = partial(self.of_request, with_default=not schema.partial)
+        describe = partial(self.of_request, is_new=not schema.partial)
         described = object_of(schema.load_fields, describe, schema.required_names)
         if schema.partial:
             names = [field.data_key for field in schema.fields.values()]
@@ -99,14 +99,16 @@ class Schemas:
         schema = self.of_field(field, nullable=field.allow_none, without=LIMITS)
         return {**schema, **getattr(field, "shown", {})}
 
-    def of_request(self, field: AnyField, *, with_default: bool = False) -> JSON:
-        """Describe a field in a request; ``with_default`` adds its default to the description.
+    def of_request(self, field: AnyField, *, is_new: bool = False) -> JSON:
+        """Describe a field in a request; for a new object the description has the default.
 
         The schema has no keyword ``default``, because generators of clients would conclude from it
         that the field is always present.
         """
         schema = self.of_field(field, nullable=field.allow_none)
-        default = default_of(field) if with_default else None
+        if is_new:
+            schema |= getattr(field, "limits_of_new", {})
+        default = default_of(field) if is_new else None
         sentences = [
             schema.get("description"),
             getattr(field, "request_note", None),
@@ -137,7 +139,7 @@ class Schemas:
 
 
 LIMITS = {"minLength", "maxLength", "pattern", "minItems", "maxItems", "minimum", "maximum"}
-LIMITS |= {"maxProperties", "propertyNames"}
+LIMITS |= {"propertyNames"}
 
 
 def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:

@@ -548,8 +548,8 @@ class Metadata(Field):
     """An object with strings of the client's own. Empty metadata of a new object loads as None.
 
     In the changes of an object, null removes a name (RFC 7396). In a new object there is nothing to
-    remove, so names with null are dropped. PostgreSQL limits the bytes, and the pairs of the merged
-    object.
+    remove, so names with null are dropped. PostgreSQL limits the bytes, and the pairs after a
+    change, which may name up to 50 pairs that it removes and up to 50 others.
     """
 
     default_error_messages = {
@@ -562,13 +562,17 @@ class Metadata(Field):
     inner = Text(500, min=1, allow_none=True)
     json_schema = {
         "type": "object",
-        "maxProperties": max,
         "propertyNames": {"pattern": f"^{well_formed.pattern}$"},
         "additionalProperties": {**inner.metadata, "type": ["string", "null"]},
     }
     # In responses neither the object nor a string is null.
     shown = {"type": "object", "additionalProperties": {"type": "string"}}
-    request_note = "Null removes a pair, or all pairs; absent names stay. At most 16 KiB of JSON"
+    # The limits of a new object; after a change they hold for the merged object.
+    limits_of_new = {"maxProperties": max}
+    request_note = (
+        "Null removes a pair, or all pairs; absent names stay. Then the object has at most"
+        f" {max} pairs, and 16 KiB of JSON"
+    )
 
     def _convert(self, value: object) -> dict[str, Any] | None:
         if not isinstance(value, dict):
@@ -584,10 +588,12 @@ class Metadata(Field):
                 errors[name] = error.messages
         if errors:
             raise ValidationError(errors)
+        if getattr(self.parent, "partial", None):
+            return pairs
         stored = {name: text for name, text in pairs.items() if text is not None}
         if len(stored) > self.max:
             raise self.make_error("pairs", max=self.max)
-        return pairs if getattr(self.parent, "partial", None) else stored or None
+        return stored or None
 
 
 class Boolean(Field):

@@ -344,6 +344,8 @@ METADATA = [
     {"a": 1}, {"a": {}}, {"a": "\0"}, {str(n): "x" for n in range(50)},
     {str(n): "x" for n in range(51)},
 ]  # fmt: skip
+# All pairs of an object in exchange for as many others.
+EXCHANGE = {str(n): "x" if n % 2 else None for n in range(100)}
 
 
 URLS = [
@@ -369,7 +371,7 @@ def tried(field):
             longest = "x" * field.inner.max
             return [[], ["x", "x"], [""], [longest], [longest + "x"], ["x"] * 201, "x", {}]
         case types.Metadata():
-            return METADATA
+            return [*METADATA, *([EXCHANGE] if field.parent.partial else [])]
         case types.Timestamp():
             return TIMESTAMPS
         case types.Timezone():
