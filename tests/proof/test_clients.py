@@ -82,7 +82,7 @@ def published(request, service, tmp_path_factory):
     if release is None:
         pytest.skip("no release has another document")
     folder, commit = tmp_path_factory.mktemp("release"), (release / "commit").read_text().strip()
-    command = ["git", "archive", commit, CLIENTS.relative_to(PROJECT), "docs/clients.md"]
+    command = ["git", "archive", commit, CLIENTS.relative_to(PROJECT), "docs"]
     archive = subprocess.run(command, cwd=PROJECT, capture_output=True)
     if archive.returncode:
         pytest.skip(f"the history lacks {commit}, the commit of {release.name}: git fetch --tags")
@@ -138,6 +138,35 @@ def test_a_generated_client_in_typescript_compiles_and_can_call_the_service(
     run("openapi-typescript", source, "--output", "service.ts", cwd=typescript)
     run("tsc", cwd=typescript)
     run("node", "built/calls.js", cwd=typescript, **service)
+
+
+READER = """
+import createClient from "openapi-fetch";
+import type { components, paths } from "./service.js";
+
+const headers = { Authorization: `Bearer ${process.env.TOKEN}` };
+const client = createClient<paths>({ baseUrl: process.env.URL ?? "", headers });
+const after = (await client.GET("/api/events")).data?.nextCursor ?? "";
+await client.POST("/api/tasks", { body: { title: "Call Ada" } });
+const { data } = await client.GET("/api/events", { params: { query: { after } } });
+LINE
+for (const event of page.data) {
+  if (event.type === "task.created") console.log(event.data.title.toUpperCase());
+  // @ts-expect-error: a meeting has no due date
+  if (event.type === "meeting.created") console.log(event.data.dueDate);
+}
+"""
+
+
+def test_the_line_on_the_page_lets_typescript_tell_events_apart_by_their_type(service, npm):
+    published = published_in(PROJECT, service["URL"])
+    (line,) = re.findall(r"`(const page = [^`]+)`", published.page)
+    source = f"{published.url}/openapi.json"
+    run("openapi-typescript", source, "--output", "service.ts", cwd=npm)
+    (npm / "events.mts").write_text(READER.replace("LINE", line))
+    (options,) = re.findall("`npx tsc ([^`]+) client.ts`", published.page)
+    run("tsc", *options.split(), "events.mts", cwd=npm)
+    assert run("node", "built/events.mjs", cwd=npm, **service) == "CALL ADA\n"
 
 
 TYPED = """
