@@ -5,15 +5,18 @@ PostgreSQL writes the JSON of responses, with the function ``task_json``
 (``sql/functions/tasks.sql``).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, cast
 
+import psycopg
 from flask import Blueprint, Response
 from marshmallow import ValidationError, post_load
 
 from service import webhooks
 from service.api.filters import filters_of, require_order
 from service.context import db
-from service.database.statements import to_json
+from service.database.statements import NotFound, to_json
 from service.values import Values, schemas
 from service.values.types import (
     MAX_REFERENCE,
@@ -34,7 +37,7 @@ from service.values.types import (
     Timestamp,
     Words,
 )
-from service.web.errors import http_error
+from service.web.errors import http_error, to_http_error
 from service.web.operation import operation
 from service.web.responses import (
     Changed,
@@ -47,7 +50,7 @@ from service.web.responses import (
     reply_page,
     require_match,
 )
-from service.web.safe_writes import expected_versions
+from service.web.safe_writes import ANY_VERSION, expected_versions, roll_back
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
@@ -238,8 +241,40 @@ def delete(id: str, versions: str) -> Deleted:
     return deleted
 
 
+def add_faults_of_references(error: ValidationError, id: str | None = None) -> None:
+    """Add what is wrong with the assignee and the parent to the faults of other fields.
+
+    PostgreSQL knows these rules, and checks them only for a task whose fields are all valid. So try
+    each reference alone, in a new task or in the task ``id``, and undo that.
+    """
+    valid, messages = cast("Values", error.valid_data), cast("Values", error.messages)
+    for name in ("assignee_id", "parent_id"):
+        if not valid.get(name):
+            continue
+        values = {name: valid[name]}
+        attempt: Callable[[], object] = (
+            partial(update, id, values, ANY_VERSION)
+            if id
+            else partial(create, {**Task().load({"title": "A task"}), **values})
+        )
+        try:
+            roll_back(attempt)
+        except psycopg.IntegrityError as refused:
+            messages |= {field: [text] for field, text, _ in to_http_error(refused).errors}
+        except (psycopg.Error, NotFound):
+            # The client learns of this when all fields are valid.
+            pass
+
+
 @blueprint.post("/tasks")
-@operation(Task(), Task, 201, idempotent="workspace", kind="versioned")
+@operation(
+    Task(),
+    Task,
+    201,
+    idempotent="workspace",
+    kind="versioned",
+    when_invalid=add_faults_of_references,
+)
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
@@ -263,7 +298,13 @@ def get_task(id: str) -> Response:
 
 
 @blueprint.patch("/tasks/<id:id>")
-@operation(Task(partial=True, dump_only=["id"]), Task, idempotent="workspace", kind="versioned")
+@operation(
+    Task(partial=True, dump_only=["id"]),
+    Task,
+    idempotent="workspace",
+    kind="versioned",
+    when_invalid=add_faults_of_references,
+)
 def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears a field (RFC 7396)
 

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Literal
 
 from flask import Flask, Request
-from marshmallow import Schema
+from marshmallow import Schema, ValidationError
 
 from service.context import current_application, current_request, current_state
 from service.values import Values, types
@@ -60,6 +60,9 @@ class Operation:
     # returns an error, the view fails with this error inside the transaction, so that a repeated
     # request still gets its stored response.
     before: Callable[..., Exception | None] | None = None
+    # Runs if the arguments are invalid, with the error and the variables of the path. It can add
+    # faults that only PostgreSQL finds, so that a form learns of all faults at the same time.
+    when_invalid: Callable[..., None] | None = None
     # The name of the message with which an API token gets 403: only sessions may use the view.
     session_only: str | None = None
     # The caller is a login page with a key of LOGIN_KEY (``gate.LOGIN``).
@@ -76,7 +79,12 @@ class Operation:
 
         @wraps(view)
         def run(**variables: Any) -> Any:
-            arguments = () if self.arguments is None else (read(self.arguments),)
+            try:
+                arguments = () if self.arguments is None else (read(self.arguments),)
+            except ValidationError as error:
+                if self.when_invalid:
+                    self.when_invalid(error, **variables)
+                raise
             if not self.idempotent:
                 return view(*arguments, **variables)
             failure = self.before(*arguments, **variables) if self.before else None

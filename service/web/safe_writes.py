@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from flask import Request, Response
 from werkzeug.datastructures import ETags
@@ -34,6 +34,7 @@ ANY_VERSION, NO_VERSION = "{(,)}", "{}"
 # request could otherwise store megabytes: a batch returns the tasks that it changes whole.
 MAX_MORE = 1_048_576
 
+T = TypeVar("T")
 Whose = Literal["workspace", "path", "user"]
 
 # The stored headers; all other headers describe the current request.
@@ -103,7 +104,7 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
     return response
 
 
-def roll_back(view: Callable[[], Response]) -> Response:
+def roll_back(view: Callable[[], T]) -> T:
     """Run a view, and undo what it has changed; its events are gone too, so none is posted.
 
     The response is exact: PostgreSQL has taken all locks, and checked all constraints, because none

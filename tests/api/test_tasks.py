@@ -63,6 +63,36 @@ def test_only_a_member_can_be_the_assignee(alice, plain, cast, connection, who):
     assert row_of(connection, "tasks", plain["id"])["assignee_id"] is None
 
 
+@pytest.mark.parametrize("who", ["charlie", UNKNOWN, "peter"])
+def test_a_wrong_assignee_and_a_wrong_parent_are_named_together_with_the_other_wrong_fields(
+    alice, task, cast, connection, who
+):
+    connection.execute("UPDATE users SET deactivated_at = now() WHERE email = 'bob@example.com'")
+    who = cast.get(who, cast["bob"] if who == "peter" else who)
+    id, parent = task["id"], task["parentId"]
+    wrong = {"title": "", "color": "red", "assigneeId": who, "parentId": id}
+    for made in (
+        alice.post("/tasks", wrong),
+        alice.post("/tasks?dryRun=true", wrong),
+        alice.patch(f"/tasks/{id}", wrong),
+        alice.patch(f"/tasks/{parent}", {**wrong, "parentId": UNKNOWN}),
+    ):
+        assert error_message(made, 400)
+        named = [fault["field"] for fault in made.get_json()["errors"]]
+        assert sorted(named) == ["assigneeId", "color", "parentId", "title"], made.text
+    # What is right is not named, even an assignee who was deactivated after the assignment.
+    connection.execute("ALTER TABLE tasks DISABLE TRIGGER USER")
+    connection.execute("UPDATE tasks SET assignee_id = %s WHERE id = %s", (cast["bob"], id))
+    connection.execute("ALTER TABLE tasks ENABLE TRIGGER USER")
+    right = {"title": "", "assigneeId": cast["bob"], "parentId": parent}
+    assert invalid_field(alice.patch(f"/tasks/{id}", right), "title")
+    # The task does not exist: the client learns that when its fields are valid.
+    absent = alice.patch(f"/tasks/{UNKNOWN}", {"title": "", "assigneeId": who})
+    assert invalid_field(absent, "title")
+    assert count(connection, "tasks") == 2
+    assert alice.get(f"/tasks/{id}").get_json()["version"] == 1
+
+
 def test_a_member_can_be_the_assignee_until_the_member_leaves(alice, cast, connection, plain):
     assigned = alice.patch(f"/tasks/{plain['id']}", {"assigneeId": cast["bob"].upper()})
     assert assigned.get_json()["assigneeId"] == cast["bob"]
