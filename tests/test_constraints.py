@@ -11,6 +11,7 @@ from support.resources import HERE, RESOURCES, TABLE_OF
 
 from service.commands.load.lines import TYPES, UserRef
 from service.values import types
+from service.web.errors import CONSTRAINTS, words_of
 
 
 def edges(field):
@@ -148,14 +149,16 @@ def test_every_check_in_the_schema_is_tried_with_a_row_that_it_must_reject(conne
 
 
 def test_the_name_of_a_check_states_the_same_numbers_as_its_condition(connection):
-    """The name of the check is the message that a client gets."""
+    """The name of the check, or its words in messages.toml, is the message that a client gets."""
     rows = connection.execute(
         "SELECT conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint"
-        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace AND conname ~ ' [0-9]'"
+        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
     ).fetchall()
-    assert len(rows) > 20
-    for row in rows:
-        name, definition = row.values()
+    checks = [(words_of(row["name"]), row["definition"]) for row in rows]
+    checks = [row for row in checks if re.search(" [0-9]", row[0])]
+    assert len(checks) > 20
+    for row in checks:
+        name, definition = row
         if " ~ " in definition:
             # A regular expression counts in other numbers. The fields try its limits, see above.
             continue
@@ -165,6 +168,19 @@ def test_the_name_of_a_check_states_the_same_numbers_as_its_condition(connection
             continue
         numbers = [{*re.findall(r"\b[0-9]+\b", text)} for text in (name, definition)]
         assert numbers[0] == numbers[1], f"the name states other numbers: {row}"
+
+
+def test_each_short_name_of_a_constraint_has_words_and_no_other_name_has(connection):
+    rows = connection.execute(
+        "SELECT conname AS name FROM pg_constraint WHERE connamespace = 'public'::regnamespace"
+    ).fetchall()
+    sources = connection.execute("SELECT prosrc FROM pg_proc").fetchall()
+    raised = re.findall(r"CONSTRAINT = '(\w+)'", " ".join(row["prosrc"] or "" for row in sources))
+    # PostgreSQL makes names that end like this. No client can violate their constraints.
+    made = r".* .*|\w+_(check|fkey|key|pkey|not_null)"
+    short = {row["name"] for row in rows if not re.fullmatch(made, row["name"])} | {*raised}
+    assert short == {*CONSTRAINTS}, "add the words to [constraints] in service/web/messages.toml"
+    assert all(re.fullmatch(r"\w+ .+", words) for words in CONSTRAINTS.values())
 
 
 def test_a_column_takes_null_only_if_its_field_does_or_its_entry_lists_it(connection):

@@ -56,12 +56,14 @@ def in_one_line(error: Exception) -> str | None:
 def describe(error: psycopg.Error) -> str:
     """Explain an error in one line.
 
-    If a constraint with a sentence as its name was violated, the line is this name. If not, it is
-    PostgreSQL's message, followed by the remedy if one is known.
+    If a constraint was violated that has words, the line is these words. If not, it is PostgreSQL's
+    message, followed by the remedy if one is known.
     """
-    constraint = error.diag.constraint_name or ""
-    if " " in constraint:
-        return constraint
+    # Imported late, because its libraries would slow down each command.
+    from service.web.errors import words_of
+
+    if words := words_of(error.diag.constraint_name):
+        return words
     lines = str(error).strip().splitlines() or [type(error).__name__]
     # If DATABASE_URL names several servers, the last lines of psycopg's message list the error of
     # each server.

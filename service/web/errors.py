@@ -26,13 +26,14 @@ from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
 
+TEXTS: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("messages.toml").read_text(encoding="utf-8")
+)
+# The field and the message of each constraint that has a short name.
+CONSTRAINTS = TEXTS.pop("constraints")
 # The name of each message, with its status and its text.
 MESSAGES: dict[str, tuple[int, str]] = {
-    name: (int(status), text)
-    for status, texts in tomllib.loads(
-        Path(__file__).with_name("messages.toml").read_text(encoding="utf-8")
-    ).items()
-    for name, text in texts.items()
+    name: (int(status), text) for status, texts in TEXTS.items() for name, text in texts.items()
 }
 
 # The messages that replace Werkzeug's, which are written for people with a browser.
@@ -188,17 +189,22 @@ def from_database(error: psycopg.Error) -> HTTPError | None:
     return http_error("unavailable", retry_after=1)
 
 
-def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
-    """Translate an error in the data.
+def words_of(constraint: str | None) -> str:
+    """Return the field and the message of a constraint; "" if no client can violate it.
 
-    A constraint that a client can violate has a sentence as its name: the field and the message.
+    Older releases read the names of the constraints that they have, so these names are the words.
     """
+    name = constraint or ""
+    return CONSTRAINTS.get(name, name if " " in name else "")
+
+
+def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
+    """Translate an error in the data."""
     constraint = error.diag.constraint_name or ""
-    field, _, message = constraint.partition(" ")
+    field, _, message = words_of(constraint).partition(" ")
     if sqlstate == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
-    # Only foreign keys to workspaces lack a sentence as their name: an operator has deleted the
-    # workspace meanwhile.
+    # Only foreign keys to workspaces lack words: an operator has deleted the workspace meanwhile.
     if sqlstate == "23503" and (current_request().method == "DELETE" or not message):
         return http_error("concurrent_change")
     # Functions of the schema raise these two themselves: await_workspace(), workspace_of_meeting().

@@ -52,9 +52,14 @@ def add_a_field(folder):
         "-- Meetings have a location.\n\n"
         "ALTER TABLE meetings ADD COLUMN location text;\n\n"
         "ALTER TABLE meetings\n"
-        f'    ADD CONSTRAINT "{TOO_LONG}"\n'
+        "    ADD CONSTRAINT meetings_location_length\n"
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
         + add_member(folder, "meeting", "location", "text"),
+    )
+    change(
+        folder / "service/web/messages.toml",
+        "[constraints]\n",
+        f'[constraints]\nmeetings_location_length = "{TOO_LONG}"\n',
     )
     statement = folder / "sql/meetings/create.sql"
     change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")

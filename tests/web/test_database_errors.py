@@ -1,11 +1,15 @@
 """Errors of PostgreSQL: each SQLSTATE has its response. A trigger raises each of them."""
 
+import json
+
 import pytest
+from support.commands import CommandRunner
 from support.http import Client, error_message
 from support.rows import TOKENS, count
 from support.statements import trigger
 
 from service.context import db
+from service.web.errors import CONSTRAINTS
 from service.web.responses import One
 
 UNAVAILABLE = "The database is not available at the moment"
@@ -78,6 +82,23 @@ def test_a_constraint_whose_name_is_a_sentence_gives_that_sentence_as_the_messag
     assert error_message(response, 400) == "title: must be better"
     assert response.get_json()["errors"] == [{"field": "title", "message": "must be better"}]
     assert logged() == []
+
+
+@pytest.mark.usefixtures("failing")
+@pytest.mark.parametrize("state", ["23503", "23514"])
+def test_a_constraint_with_a_short_name_gives_its_words_as_the_message(
+    alice, app, logged, monkeypatch, state, cast
+):
+    monkeypatch.setitem(CONSTRAINTS, "tasks_title_quality", SENTENCE)
+    response = send(alice, state, "tasks_title_quality")
+    assert error_message(response, 400) == "title: must be better"
+    assert response.get_json()["errors"] == [{"field": "title", "message": "must be better"}]
+    assert logged() == []
+    # Commands, too.
+    line = {"type": "task", "workspace": "acme", "title": "New"}
+    line |= {"description": state, "projectId": "tasks_title_quality"}
+    loaded = CommandRunner(app).invoke(["load", "-"], input=json.dumps(line))
+    assert (loaded.exit_code, loaded.stderr) == (1, f"Error: -:1: {SENTENCE}\n")
 
 
 @pytest.mark.usefixtures("failing")

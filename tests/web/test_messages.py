@@ -54,13 +54,15 @@ def constraint_messages(connection):
         " WHERE contype = 'f' OR contype = 'c' AND cardinality(conkey) > 1"
     ).fetchall()
     sentences = [
-        row["conname"]
+        errors.words_of(row["conname"])
         for row in constraints
-        if row["table_name"] in WRITTEN and row["conname"].split()[0] in loaded(row["table_name"])
+        if row["table_name"] in WRITTEN
+        and errors.words_of(row["conname"]).partition(" ")[0] in loaded(row["table_name"])
     ]
     raised = connection.execute("SELECT prosrc FROM pg_proc WHERE proname LIKE 'check\\_%'")
     for row in raised:
-        sentences += re.findall(r"CONSTRAINT = '([^']+)'", row["prosrc"])
+        names = re.findall(r"CONSTRAINT = '([^']+)'", row["prosrc"])
+        sentences += map(errors.words_of, names)
     return [": ".join(sentence.split(" ", 1)) for sentence in sentences]
 
 
