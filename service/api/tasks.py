@@ -177,8 +177,14 @@ def set_due_days(tasks: list[Values]) -> None:
             task["due_date"] = moments[task["due_day"]]
 
 
-# The function matches() of sql/functions/tasks.sql has each of these filters.
-FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys() - {"q", "sort"}
+def statement_for(query: Values) -> str:
+    """Return the name of the statement that lists the tasks of a query."""
+    if query["q"]:
+        return "tasks/search"
+    if query["sort"]:
+        return {"dueDate": "tasks/soonest", "completedAt": "tasks/latest"}[query["sort"]]
+    given = {name for name, value in query.items() if value}
+    return "tasks/list" if given <= {"limit", "after", "after_id"} else "tasks/filter"
 
 
 @blueprint.get("/tasks")
@@ -193,20 +199,10 @@ def list_tasks(query: Values) -> Response:
     continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
     ``q`` and ``sort``, all pages together search only the newest 10 000 tasks.
     """
-    if query["q"]:
-        statement = "tasks/search"
-    elif query["sort"] == "dueDate":
-        statement = "tasks/soonest"
-    elif query["sort"]:
-        statement = "tasks/latest"
-    elif any(map(query.get, FILTERS)):
-        statement = "tasks/filter"
-    else:
-        return reply_page(db.row(Page, "tasks/list", **query))
     require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
     completed = query["completed_after"], query["completed_before"]
     require_order("completedAfter", "completed_bounds", *completed)
-    return reply_page(db.row(Page, statement, **query, filters=filters_of(query)))
+    return reply_page(db.row(Page, statement_for(query), **query, filters=filters_of(query)))
 
 
 def create(task: Values) -> Created:

@@ -138,6 +138,5 @@ def check_query() -> None:
         query = requested_operation(request).query
         if query is DRY_RUN:
             current_state().dry_run = load_arguments(query)["dry_run"]
-        elif query is None:
-            for name in query_values(request.query_string):
-                raise invalid_field(shown(name), "unknown_query_parameter")
+        elif query is None and (names := [*query_values(request.query_string)]):
+            raise invalid_field(shown(names[0]), "unknown_query_parameter")
