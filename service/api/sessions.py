@@ -52,8 +52,7 @@ def become_user(session: Values) -> None:
     201,
     idempotent="user",
     has_dry_run=False,
-    before=become_user,
-    by_login_key=True,
+    become_user=become_user,
 )
 def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page

@@ -11,7 +11,7 @@ from service.context import current_application, current_settings, current_state
 from service.database.statements import NotFound, Row
 from service.values import Values
 from service.values.types import URL
-from service.web.errors import HTTPError, http_error
+from service.web.errors import http_error
 from service.webhooks import NoSlot, OutboundSlots
 from service.webhooks.outbound import BlockedURL, resolve
 
@@ -78,26 +78,15 @@ def outbound_call() -> Iterator[None]:
         raise http_error(str(error), retry_after=1) from None
 
 
-def fault_of_url(values: Values, id: str | None = None) -> Exception | None:
-    """Check a new URL; return the error if the caller may not send events to it.
+def check_new_url(values: Values, id: str | None = None) -> None:
+    """Raise an error unless the caller may send events to a new URL; a webhook may keep its URL.
 
     As ``Operation.before`` this runs before the transaction, so that no connection waits for DNS.
     ``id`` is the id of the webhook that gets the URL, or None for a new webhook.
     """
-    try:
-        if "url" in values:
-            check_url(values["url"], id)
-    except (HTTPError, ValidationError, NotFound) as error:
-        return error
-    return None
-
-
-def check_url(url: str, id: str | None) -> None:
-    """Raise an error unless the caller may send events to ``url``; a webhook may keep its URL.
-
-    During the look-up, the request has no connection to the database.
-    """
-    member = role_or_none(id)
+    if "url" not in values:
+        return
+    url, member = values["url"], role_or_none(id)
     if member and member.url == url:
         return
     settings = current_settings()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
-from service.api.webhook_checks import fault_of_url, managed, outbound_call, role_or_none
+from service.api.webhook_checks import check_new_url, managed, outbound_call, role_or_none
 from service.context import current_settings, current_state, db
 from service.database.statements import to_json
 from service.values import Values, schemas
@@ -157,7 +157,7 @@ def list_webhooks() -> Response:
     kind="live",
     idempotent="workspace",
     has_dry_run=False,
-    before=fault_of_url,
+    before=check_new_url,
 )
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
@@ -194,7 +194,7 @@ def get_webhook(id: str) -> Response:
     kind="live",
     idempotent="workspace",
     has_dry_run=False,
-    before=fault_of_url,
+    before=check_new_url,
 )
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it

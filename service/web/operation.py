@@ -6,7 +6,7 @@ read it there.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal
 
 from flask import Flask, Request
@@ -56,17 +56,17 @@ class Operation:
     idempotent: Whose | None = None
     # False for a view about credentials or webhooks: such a view takes no dryRun.
     has_dry_run: bool = True
-    # If the view is idempotent: runs with its arguments before the transaction of a key. If it
-    # returns an error, the view fails with this error inside the transaction, so that a repeated
-    # request still gets its stored response.
-    before: Callable[..., Exception | None] | None = None
+    # If the view is idempotent: runs with its arguments before the transaction of a key, so it may
+    # wait for others. It does not run for a repeated request, which gets its stored response.
+    before: Callable[..., None] | None = None
     # Runs if the arguments are invalid, with the error and the variables of the path. It can add
     # faults that only PostgreSQL finds, so that a form learns of all faults at the same time.
     when_invalid: Callable[..., None] | None = None
     # The name of the message with which an API token gets 403: only sessions may use the view.
     session_only: str | None = None
-    # The caller is a login page with a key of LOGIN_KEY (``gate.LOGIN``).
-    by_login_key: bool = False
+    # Only if the caller is a login page with a key of LOGIN_KEY (``gate.LOGIN``): lets the request
+    # act as the user whom the arguments name.
+    become_user: Callable[[Values], None] | None = None
     # With such views a client lists its workspaces, chooses another one, revokes a token or signs
     # out. They must work even if the header names a workspace that the user has left.
     ignores_workspace_header: bool = False
@@ -74,7 +74,7 @@ class Operation:
     def __call__(self, view: View, read: Callable[[Schema], Values] = load_arguments) -> View:
         """Return the view as Flask calls it; ``read`` loads its arguments.
 
-        The arguments are loaded first, then ``before`` runs, then the key is looked up.
+        The arguments are loaded first, then the key is looked up, then ``before`` runs.
         """
 
         @wraps(view)
@@ -87,19 +87,20 @@ class Operation:
                 raise
             if not self.idempotent:
                 return view(*arguments, **variables)
-            failure = self.before(*arguments, **variables) if self.before else None
-
-            def answer() -> Any:
-                if failure:
-                    raise failure
-                return view(*arguments, **variables)
-
+            if self.become_user:
+                self.become_user(*arguments)
+            answer = partial(view, *arguments, **variables)
             if current_state().dry_run:
                 return roll_back(answer)
-            return once_per_key(answer, self.idempotent, variables)
+            before = self.before and partial(self.before, *arguments, **variables)
+            return once_per_key(answer, self.idempotent, variables, before)
 
         run.operation = self  # type: ignore[attr-defined]
         return run
+
+    @property
+    def by_login_key(self) -> bool:
+        return self.become_user is not None
 
     @property
     def query(self) -> Query | None:

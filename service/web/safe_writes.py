@@ -8,6 +8,7 @@ Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeVar
@@ -58,14 +59,20 @@ class Finished(NamedTuple):
     is_member: bool
 
 
-def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) -> Response:
+def once_per_key(
+    view: Callable[[], Response],
+    whose: Whose,
+    variables: Values,
+    before: Callable[[], None] | None = None,
+) -> Response:
     """Run a view once per ``Idempotency-Key``; a repeated request gets the stored response.
 
     A key belongs to the user in the active workspace, in the workspace of the path, or in all
     workspaces (``user``). It is deleted when the user leaves that workspace.
 
     One transaction stores the key, the change, the event and the response, so a failed request
-    stores no key. The stored response has null instead of a secret.
+    stores no key. The stored response has null instead of a secret. ``before`` runs without the
+    transaction, if there is no stored response.
 
     Raises 400 if the key is malformed, 422 if another request has used it, 409 if it has succeeded,
     but its response was too long to be stored, and NotFound if the caller has left the workspace
@@ -74,12 +81,19 @@ def once_per_key(view: Callable[[], Response], whose: Whose, variables: Values) 
     request = current_request()
     key = request.environ.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
+        if before:
+            before()
         return view()
     if not KEY.fullmatch(key):
         raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
     known: Values = {"key": key, "fingerprint": fingerprint(request)}
     if whose != "workspace":
         known["workspace_id"] = variables["id"] if whose == "path" else None
+    if before:
+        stored = roll_back(partial(db.row, StoredResponse, "idempotency/begin", **known))
+        if stored.status is not None:
+            return replay(stored, stored.status)
+        before()
     with db.transaction():
         stored = db.row(StoredResponse, "idempotency/begin", **known)
         if stored.status is not None:
