@@ -65,7 +65,7 @@ DEPENDENT = {("meetings", "status"), ("meetings", "start_time"), ("meetings", "e
 BOUNDED = [
     (TABLE_OF[kind], field)
     for kind, schema in TYPES.items()
-    if kind not in ("webhook", "previous_secret")
+    if kind not in ("webhook", "previous_secret", "deleted")
     for field in settable(schema)
     if not isinstance(field, UserRef) and field.name not in ("workspace_id", "id", "plan")
 ]

@@ -52,7 +52,7 @@ class EventFilter(schemas.Query):
 
     @post_load
     def split_cursor(self, values: Values, **_: object) -> Values:
-        after, history = values.pop("after")
+        after, history, _ = values.pop("after")
         return {**values, "after": after, "after_id": history}
 
 

@@ -108,7 +108,7 @@ class MeetingFilter(schemas.PageQuery):
     starts_from = Bound(f"Only meetings that start at this time or later{DAY}", data_key="from")
     starts_before = Bound(f"Only meetings that start before this time{DAY}", data_key="to")
     limit = Limit(20, 100)
-    cursor = Cursor(keyed=True)
+    cursor = Cursor(keyed=True, across_workspaces=True)
 
 
 @blueprint.get("/meetings")

@@ -113,7 +113,7 @@ class PageQuery(Query):
 
     @post_load
     def split_cursor(self, values: dict[str, Any], **_: object) -> dict[str, Any]:
-        values["after"], values["after_id"] = values.pop("cursor")
+        values["after"], values["after_id"], values["after_workspace_id"] = values.pop("cursor")
         return values
 
 

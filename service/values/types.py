@@ -656,10 +656,16 @@ class Limit(Field):
         return min(int(text[:9]), self.max)
 
 
+# An id in a cursor.
+HEX = "[0-9a-f]{32}"
+
+
 class Cursor(Field):
     """The end of the previous page: an id, preceded by a sort key if the list has one.
 
-    With ``keyed=None``, the query decides whether the list has a sort key.
+    With ``keyed=None``, the query decides whether the list has a sort key. With
+    ``across_workspaces``, the id of a workspace may follow, because rows of several workspaces can
+    have the same key and id.
     """
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
@@ -669,19 +675,22 @@ class Cursor(Field):
         self,
         *,
         keyed: bool | None = False,
+        across_workspaces: bool = False,
         description: str = "The nextCursor of an earlier response; opaque; never expires",
     ) -> None:
         # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
-        key = r"(-[0-9]{1,13}|[0-9]{1,15})\."
-        prefix = {True: key, False: "", None: f"({key})?"}[keyed]
-        super().__init__(description, load_default=(None, None))
-        self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}")
+        key = "-[0-9]{1,13}|[0-9]{1,15}"
+        key = rf"(?:(?P<key>{key})\.){{{int(keyed is True)},{int(keyed is not False)}}}"
+        place = rf"(?:\.(?P<place>{HEX})){{0,{int(across_workspaces)}}}"
+        super().__init__(description, load_default=(None, None, None))
+        self.well_formed = re.compile(f"{key}(?P<id>{HEX}){place}")
 
-    def _convert(self, value: object) -> tuple[str | None, str]:
-        if not self.well_formed.fullmatch(str(value)):
+    def _convert(self, value: object) -> tuple[str | None, str, str | None]:
+        """Return the sort key, the id, and the id of the workspace."""
+        cursor = self.well_formed.fullmatch(str(value))
+        if not cursor:
             raise self.make_error("cursor")
-        key, _, id = str(value).rpartition(".")
-        return key or None, id
+        return cursor["key"], cursor["id"], cursor["place"]
 
 
 # Fields that several resources have.

@@ -221,3 +221,15 @@ def test_the_worker_prunes_the_version_of_a_deleted_object_after_400_days(
         connection.execute(age, (f"{days} days",))
         Worker(Settings.read({"DATABASE_URL": plain_url})).run_once(deliver=False)
         assert count(connection, "deleted_versions") == left
+
+
+@pytest.mark.parametrize("kind", ["task", "meeting"])
+def test_a_moved_workspace_remembers_the_versions_of_what_was_deleted(client, kind):
+    path, body = made(client, kind)
+    delete(client, path)
+    runner = CommandRunner(client.app)
+    exported = runner.invoke(args=["workspace", "export", "acme"]).stdout_bytes
+    assert runner.invoke(args=["workspace", "delete", "acme", "--yes"]).exit_code == 0
+    loaded = runner.invoke(args=["load", "--match-users", "email", "-"], input=exported)
+    assert loaded.exit_code == 0, loaded.output
+    assert client.post(path, {**body, "id": ID}).get_json()["version"] == LAST + 1

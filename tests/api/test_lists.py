@@ -4,7 +4,7 @@ import re
 
 import pytest
 from support.derived import view_of, views_of
-from support.http import Client, ids
+from support.http import Client, ids, read_all
 from support.resources import EDGES, HERE, LISTS
 from support.rows import TOKENS, activate
 
@@ -69,6 +69,22 @@ def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
         assert paged.ids(alice, limit=limit) == expected, hint(paged)
     for limit in (len(expected), len(expected) + 1):
         assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None, hint(paged)
+
+
+def test_the_pages_of_a_list_have_rows_of_two_workspaces_that_are_equal_in_its_order(
+    paged, alice, connection, initech, insert_into
+):
+    if not paged.everywhere:
+        return
+    for n in range(2 * len(EDGES)):
+        id = insert_into(paged.table, **paged.columns(n))
+        insert_into(paged.table, initech, id=id, **paged.columns(n))
+    expected = paged.ordered(connection)
+    assert len(expected) >= 8
+    for limit in (1, 3, 200):
+        rows = read_all(alice, paged.path, **paged.query, limit=limit)
+        assert ids(rows) == expected, hint(paged)
+        assert len({(row["id"], row["workspaceId"]) for row in rows}) == len(rows), hint(paged)
 
 
 @pytest.mark.slow

@@ -267,16 +267,15 @@ def test_two_owners_who_remove_each_other_at_the_same_time_leave_one(
     together, alice, dora, cast, path, connection, roles
 ):
     first, second = together(
-        "members",
-        # The row that both requests lock first.
-        cast["alice"],
+        "users",
+        # The first request waits for this row, and the second one for the lock of the workspace.
+        cast["dora"],
         *(
             lambda who=who, name=name: who.delete(
                 f"{path}/{cast[name]}", headers={"Idempotency-Key": "1"}
             )
             for who, name in ((alice, "dora"), (dora, "alice"))
         ),
-        column="user_id",
     )
     assert sorted([first.status_code, second.status_code]) == [204, 404]
     assert sorted(roles().values()) == ["member", "owner"]

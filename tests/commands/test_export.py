@@ -30,7 +30,10 @@ VALUES = Values({"parentId": [PARENT], "taskId": [CHILD], "webhookId": [CHILD]})
 KINDS = [entry.line for entry in RESOURCES if entry.line in TYPES and entry.schema]
 LINES = [
     {"type": "task", **ACME, "id": PARENT, "title": "Schön ☕ \u2028 \x01"},
-    *({"type": kind, **full_line(kind, VALUES)} for kind in (*KINDS, "webhook", "previous_secret")),
+    *(
+        {"type": kind, **full_line(kind, VALUES)}
+        for kind in (*KINDS, "webhook", "previous_secret", "deleted")
+    ),
 ]
 DOCUMENTS = [
     *(entry.path for entry in RESOURCES if entry.path),
@@ -251,8 +254,8 @@ def test_each_type_of_a_line_has_a_statement_that_exports_it_and_one_that_loads_
 
 
 def test_the_help_of_workspace_export_names_what_an_export_carries(cli):
-    """The workspace, deleted users and previous secrets of webhooks are not named."""
-    unnamed = {"workspace", "deleted_user", "previous_secret"}
+    """The workspace, what was deleted and previous secrets of webhooks are not named."""
+    unnamed = {"workspace", "deleted_user", "previous_secret", "deleted"}
     text = " ".join(cli("workspace", "export", "--help").output.split())
     carried, left_out = re.search("the workspace: (.*?), but no (.*?)[.]", text).groups()
     assert [name.removesuffix(" entries") for name in re.split(", | and ", carried)] == [

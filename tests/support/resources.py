@@ -284,7 +284,7 @@ RESOURCES = [
     TableEntry("members", line="member"),
     # After a load, the authors of tasks and meetings make these rows again.
     TableEntry("former_members", left_out=True),
-    TableEntry("deleted_versions", left_out=True),
+    TableEntry("deleted_versions", line="deleted"),
     TableEntry("deleted_users", line="deleted_user", nullable="deleted_at"),
     TableEntry(
         "plans",

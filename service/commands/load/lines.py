@@ -161,6 +161,14 @@ class PreviousSecretLine(OwnedLine):
     expires_at = Timestamp(required=True)
 
 
+class DeletedLine(OwnedLine):
+    """The last version of a deleted task or meeting, above which its id begins again."""
+
+    id = NewId(required=True)
+    version = CountingNumber(required=True)
+    deleted_at = PastTimestamp(load_default=None)
+
+
 TYPES: dict[str, Resource] = {
     "workspace": WorkspaceLine(),
     "user": UserLine(),
@@ -174,4 +182,5 @@ TYPES: dict[str, Resource] = {
     # After the suggestions, because the service would send events about them to webhooks.
     "webhook": LoadedWebhook(),
     "previous_secret": PreviousSecretLine(),
+    "deleted": DeletedLine(),
 }
