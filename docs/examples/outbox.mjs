@@ -17,21 +17,9 @@ export function newId() {
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-// Whether a task has the values of a change.
-export function shows(task, { id, version, ...values }) {
-  // Null removes all metadata.
-  const isEmpty = (now) => typeof now === "object" && !Object.keys(now).length;
-  const equal = (now, value) =>
-    value && typeof value === "object"
-      ? Object.entries(value).every(([name, inner]) => equal(now?.[name], inner))
-      : (now ?? null) === value || (value === null && isEmpty(now));
-  return Object.entries(values).every(
-    ([name, value]) => equal(task[name], value) || (name === "dueDate" && task.dueDay === value),
-  );
-}
-
 export class Outbox {
-  // How many changes were ever put. The changes that still wait, oldest first: [kind, item] by number.
+  // How many changes were ever put. The changes that still wait, oldest first, by number: [kind, item,
+  // task as the person saw it, item to send instead].
   stored = 0;
   waiting = new Map();
   // The batch that may have been sent: its key, and how many of the oldest changes it has.
@@ -58,24 +46,30 @@ export class Outbox {
   }
 
   // Store a change: "create", "update" or "delete", and the item of a batch. The item has the version
-  // that the person saw, unless an earlier change of the same task still waits.
-  put(kind, item) {
-    this.#write({ put: [kind, item] });
+  // that the person saw, unless an earlier change of the same task still waits. To merge conflicts,
+  // resolve needs the task as the person saw it, with the changes that still waited then.
+  put(kind, item, seen) {
+    this.#write({ put: [kind, item, seen] });
   }
 
   // Send what waits, oldest first; call send again only after it has returned.
   //
   // After each change, tell(kind, item, task as it is now or null, problem or null) is called, once
   // more if the process is killed meanwhile. If somebody else has changed the task, resolve(kind,
-  // item, task as it is now) returns the item to send instead, or null to drop the change with all
-  // that follow it. Throws if nothing can be sent now: sign in again, for example.
+  // item, task as it is now, task as the person saw it) returns the item to send instead, or null to
+  // drop the change with all that follow it. It is called for each change that the person made on an
+  // older version: again for the next one, which was not made on what it returned for this one.
+  // Throws if nothing can be sent now: sign in again, for example.
   async send(tell, resolve = () => null) {
     while (this.waiting.size) {
       if (!this.#batch) this.#write({ batch: { key: randomUUID(), count: this.#count() } });
       const sent = [...this.waiting].slice(0, this.#batch.count);
       const body = { create: [], update: [], delete: [] };
       const places = new Map(
-        sent.map(([number, [kind, item]]) => [`${kind}[${body[kind].push(item) - 1}]`, number]),
+        sent.map(([number, [kind, item, , instead]]) => [
+          `${kind}[${body[kind].push(instead ?? item) - 1}]`,
+          number,
+        ]),
       );
       const { status, result } = await this.#request("POST", BATCH, body, this.#batch.key);
       const answer = new Answer(this.waiting, tell);
@@ -89,7 +83,8 @@ export class Outbox {
         for (const refusal of refusals) this.#refused(answer, refusal, resolve);
         if (!refusals.length) this.#halve(answer, sent, status, result);
       }
-      this.#write({ drop: [...answer.drop], set: [...answer.set], batch: null });
+      const { drop, set, instead } = answer;
+      this.#write({ drop: [...drop], set: [...set], instead: [...instead], batch: null });
     }
   }
 
@@ -103,40 +98,52 @@ export class Outbox {
     return ids.size;
   }
 
-  // Return each refused change with what is wrong, and the task as it is now, if there is one.
+  // Return each refused change with what is wrong, the task as it is now, if there is one, and what
+  // an earlier attempt did.
   async #refusals(places, errors) {
     const refusals = new Map();
     for (const { field, message, current } of errors) {
       const [, place, member] = /^(\w+\[\d+\])\.?(\w*)/.exec(field) ?? [];
       const number = places.get(place);
       if (number === undefined || refusals.has(number)) continue;
-      const [kind, { id }] = this.waiting.get(number);
+      const [kind, item, , instead] = this.waiting.get(number);
       const exists = member === "version" || (member === "id" && kind === "create");
-      const now = current ?? (exists ? await this.#read(id) : null);
-      refusals.set(number, { number, member, message, now });
+      const now = current ?? (exists ? await this.#ask("GET", `/api/tasks/${item.id}`) : null);
+      const earlier = await this.#earlier(kind, instead ?? item, now);
+      refusals.set(number, { number, member, message, now, ...earlier });
     }
     return [...refusals.values()];
   }
 
-  // Decide what becomes of one refused change. It may have happened in an earlier attempt, whose
-  // response was lost, and whose key the service has forgotten.
-  #refused(answer, { number, member, message, now }, resolve) {
-    const [kind, item] = this.waiting.get(number);
-    if (kind === "delete" && !now) {
-      answer.happened(number, null);
-    } else if (kind === "create" && now) {
-      // If somebody has changed it since, what the person did next is a conflict.
-      answer.happened(number, now, shows(now, item) ? now.version : 1);
-    } else if (kind === "update" && now && shows(now, item)) {
-      answer.happened(number, now, item.version + 1);
-    } else if (now) {
-      const instead = resolve(kind, item, now);
-      if (instead) answer.set.set(number, { ...instead, id: item.id, version: now.version });
+  // Find out whether a refused change happened in an earlier attempt, whose response was lost, and
+  // whose key the service has forgotten; and whether the task has not been changed since then.
+  async #earlier(kind, item, now) {
+    if (kind === "delete" || !now) return { happened: kind === "delete" && !now };
+    // If it happened, it would change nothing now.
+    const again = kind === "update" && `/api/tasks/${item.id}?dryRun=true`;
+    const after = again ? await this.#ask("PATCH", again, item) : now;
+    if (after?.version !== now.version) return { happened: false };
+    // Somebody else may have made the same change, together with another one.
+    const me = (await this.#ask("GET", "/api/me")).user.id;
+    const first = again ? now.version === item.version + 1 : now.updatedAt === now.createdAt;
+    const happened = kind === "update" || now.createdBy === me;
+    return { happened, unchanged: first && now.updatedBy === me };
+  }
+
+  // Decide what becomes of one refused change.
+  #refused(answer, { number, member, message, now, happened, unchanged }, resolve) {
+    const [kind, item, seen] = this.waiting.get(number);
+    if (happened) {
+      // If somebody has changed the task since, what the person did next is a conflict.
+      answer.happened(number, now, unchanged ? now.version : (item.version ?? 1));
+    } else if (now && kind !== "create") {
+      const instead = resolve(kind, item, now, seen);
+      if (instead) answer.instead.set(number, { ...instead, id: item.id, version: now.version });
       else answer.dropAll(number, now, message);
     } else if (kind === "update" && member !== "id" && member !== "version") {
       answer.dropOne(number, message);
     } else {
-      answer.dropAll(number, null, message); // There is no such task.
+      answer.dropAll(number, now, message); // There is no such task, or it is somebody else's.
     }
   }
 
@@ -147,9 +154,10 @@ export class Outbox {
     else answer.dropAll(number, null, message);
   }
 
-  async #read(id) {
-    const { status, result } = await this.#request("GET", `/api/tasks/${id}`);
-    if (status !== 200 && status !== 404) throw Error(result.message);
+  // Return the response, or null if the service refuses the request.
+  async #ask(method, path, document) {
+    const { status, result } = await this.#request(method, path, document);
+    if (![200, 400, 404, 409].includes(status)) throw Error(result.message);
     return status === 200 ? result : null;
   }
 
@@ -176,10 +184,11 @@ export class Outbox {
     this.#apply(record);
   }
 
-  #apply({ stored, waiting, put, drop = [], set = [], batch }) {
+  #apply({ stored, waiting, put, drop = [], set = [], instead = [], batch }) {
     if (waiting) Object.assign(this, { stored, waiting: new Map(waiting) });
     if (put) this.waiting.set(++this.stored, put);
     for (const [number, item] of set) this.waiting.get(number)[1] = item;
+    for (const [number, item] of instead) this.waiting.get(number)[3] = item;
     for (const number of drop) this.waiting.delete(number);
     if (batch !== undefined) this.#batch = batch;
   }
@@ -189,16 +198,20 @@ export class Outbox {
 class Answer {
   drop = new Set();
   set = new Map();
+  instead = new Map();
 
   constructor(waiting, tell) {
     Object.assign(this, { waiting, tell });
   }
 
   // The change happened and made a version; the next change of the task is a change of this version.
+  // But if another item was sent instead, the person has not seen what it was merged with: the next
+  // change stays one of the version that the person saw, and so is a conflict, too.
   happened(number, now, version = now?.version) {
+    const [, item, , instead] = this.waiting.get(number);
     this.#end(number, now, null);
     const [next] = this.#following(number);
-    if (next) this.#name(next, version);
+    if (next) this.#name(next, instead ? item.version : version);
   }
 
   // Drop a change whose values the service refuses; the next change gets its version.
@@ -216,7 +229,8 @@ class Answer {
 
   #end(number, now, problem) {
     this.drop.add(number);
-    this.tell(...this.waiting.get(number), now, problem);
+    const [kind, item] = this.waiting.get(number);
+    this.tell(kind, item, now, problem);
   }
 
   #name(number, version) {

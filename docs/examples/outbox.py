@@ -37,67 +37,79 @@ def put(method, path, body=None, version=None):
         outbox.execute("INSERT INTO outbox VALUES (NULL, ?, ?, ?, ?, ?)", values)
 
 
-def has(now, value):
-    """Return whether a member is as a PATCH with this value leaves it; metadata is merged."""
-    if isinstance(value, dict):
-        return all(has((now or {}).get(name), inner) for name, inner in value.items())
-    return now == value or (value is None and now == {})
+def ask(method, path, body=None):
+    """Return the object in the response, or None if the service refuses the request."""
+    answer = http.request(method, os.environ["URL"] + path, body=body, headers=own)
+    result = answer.json()
+    if answer.status not in (200, 400, 404, 409):
+        raise SystemExit(result["message"])
+    return result if answer.status == 200 else None
 
 
-def shows(now, body):
-    """Return whether an object has the values of a body."""
-    return now is not None and all(
-        has(now.get(name), value) or (name == "dueDate" and now["dueDay"] == value)
-        for name, value in json.loads(body).items()
-    )
+def earlier(method, path, body, version, now):
+    """Find out whether a refused change happened in an earlier attempt, whose response was lost.
 
-
-def happened(method, body, answer, result):
-    """Return whether a refused change happened in an earlier attempt, whose response was lost."""
-    if method == "POST":
-        return answer.status == 409 and [e["field"] for e in result.get("errors", ())] == ["id"]
+    Return whether it happened, and whether nothing has changed the object since then.
+    """
     if method == "DELETE":
-        return answer.status == 404
-    return shows(result.get("current"), body)
+        return False, False
+    if method == "PATCH":
+        # If it happened, it would change nothing now.
+        after = ask(method, f"{path}?dryRun=true", body)
+        if not after or after["version"] != now["version"]:
+            return False, False
+    # Somebody else may have made the same change, together with another one.
+    me = ask("GET", "/api/me")["user"]["id"]
+    if method == "PATCH":
+        return True, now["updatedBy"] == me and now["version"] == version + 1
+    return now["createdBy"] == me, now["updatedBy"] == me and now["updatedAt"] == now["createdAt"]
 
 
 def send(tell):
     """Send what waits, oldest first.
 
-    After each change, call tell(path, object as it is now or None, problem or None).
+    After each change, call tell(method, path, body, object as it is now or None, problem or None).
+    If somebody else has changed the object, the change is dropped with all that follow it.
     """
     while row := outbox.execute("SELECT * FROM outbox ORDER BY number LIMIT 1").fetchone():
         number, method, path, body, version, key = row
         safe = {"Idempotency-Key": key, **({"If-Match": f'"{version}"'} if version else {})}
         answer = http.request(method, os.environ["URL"] + path, body=body, headers={**own, **safe})
+        made = method == "POST" and f"{path}/{json.loads(body).get('id')}"
+        taken = False
         try:
-            result = answer.json() if answer.data else {}
-            past = answer.status >= 400 and happened(method, body, answer, result)
-            if past and method == "POST":  # This error does not have the object.
-                made = f"{os.environ['URL']}{path}/{json.loads(body)['id']}"
-                read = http.request("GET", made, headers=own)
-                result["current"] = read.json() if read.status == 200 else None
+            now = result = answer.json() if answer.data else {}
+            happened, follows = answer.status < 300, True
+            if answer.status >= 400:
+                refused = [error["field"] for error in result.get("errors", ())]
+                taken = answer.status == 409 and refused == ["id"]
+                now = ask("GET", made) if taken else result.get("current")
+                happened, follows = method == "DELETE" and answer.status == 404, False
+                if now:
+                    happened, follows = earlier(method, path, body, version, now)
         except ValueError:  # Something else answered: a proxy with its own page, for example.
             time.sleep(PAUSE)
             continue
+        ended = [row]
+        if happened:
+            problem = None
+        elif answer.status in (404, 412) or taken:  # Drop what the person did next to this object.
+            problem, following = result["message"], (made or path, number)
+            more = "SELECT * FROM outbox WHERE path = ? AND number > ? ORDER BY number"
+            ended += outbox.execute(more, following)
+        elif answer.status in (400, 413, 422):
+            problem = result["message"]
+        else:  # It stays: sign in again, for example, then send again.
+            raise SystemExit(result["message"])
         with outbox:
-            if answer.status < 300 or past:
-                now = result.get("current") if past else result
-                # What the person did next to this object follows from this change, unless somebody
-                # else has changed the object since then.
-                if now and method == "POST" and (not past or shows(now, body)):
-                    # With the id of a deleted object, the new one begins above its version.
-                    sql = "UPDATE outbox SET version = ? WHERE path = ?"
-                    outbox.execute(sql, (now.get("version"), f"{path}/{now.get('id')}"))
-                elif now and method != "POST" and (not past or now["version"] == version + 1):
-                    sql = "UPDATE outbox SET version = ? WHERE path = ? AND version = ?"
-                    outbox.execute(sql, (now.get("version"), path, version))
-                tell(path, now, None)
-            elif answer.status in (404, 412):  # Drop what the person did next to this object.
-                outbox.execute("DELETE FROM outbox WHERE path = ?", [path])
-                tell(path, result.get("current"), result["message"])
-            elif answer.status in (400, 413, 422):
-                tell(path, None, result["message"])
-            else:  # It stays: sign in again, for example, then send again.
-                raise SystemExit(result["message"])
-            outbox.execute("DELETE FROM outbox WHERE number = ?", [number])
+            if follows and made:
+                # With the id of a deleted object, the new one begins above its version.
+                sql = "UPDATE outbox SET version = ? WHERE path = ?"
+                outbox.execute(sql, (now["version"], made))
+            elif follows and now.get("version"):
+                # What the person did next to this object follows from this change.
+                sql = "UPDATE outbox SET version = ? WHERE path = ? AND version = ?"
+                outbox.execute(sql, (now["version"], path, version))
+            for number, method, path, body, *_ in ended:
+                tell(method, path, json.loads(body), now, problem)
+                outbox.execute("DELETE FROM outbox WHERE number = ?", [number])

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.proof
 (EXAMPLE,) = blocks("docs/sync.md", "python")
 
 # Prints the problems that the outbox tells.
-SEND = "from outbox import send\nsend(lambda *told: told[2] and print(told))"
+SEND = "from outbox import send\nsend(lambda *told: told[-1] and print(told))"
 
 
 PUT = 'from outbox import new_id, put\nput("POST", "/api/tasks", {"id": new_id(), "title": "x"})'
@@ -113,7 +113,7 @@ put("PATCH", f"/api/tasks/{trip}", {"title": "Plan the journey"}, version=1)
 gone = new_id()
 put("POST", "/api/tasks", {"id": gone, "title": "Gone"})
 put("DELETE", f"/api/tasks/{gone}", version=1)
-send(lambda path, now, problem: print(problem, now.get("version")))
+send(lambda *told: print(told[-1], told[-2].get("version")))
 """
     with losing(service) as port:
         told = program(example + more, port)
@@ -138,7 +138,7 @@ def test_a_new_object_is_made_once_even_if_the_service_has_forgotten_the_key(
     assert titles(connection) == [("x", "todo", 1, None)]
 
 
-def test_a_conflict_shows_the_object_as_it_is_now_and_drops_what_followed(
+def test_a_conflict_shows_the_object_as_it_is_now_and_tells_each_change_that_it_drops(
     service, program, connection
 ):
     _, task = call(service, "POST", "/api/tasks", TOKENS["alice"], {"title": "Old"})
@@ -152,14 +152,23 @@ put("PATCH", "{path}", {{"status": "done"}}, version=1)
 put("POST", "/api/tasks", {{"id": new_id(), "title": ""}})
 put("POST", "/api/tasks", {{"id": new_id(), "title": "Other"}})
 put("PATCH", "/api/tasks/{task["id"][::-1]}", {{"title": "Nowhere"}}, version=1)
+put("DELETE", "{path}", version=1)
 """,
         service,
     )
-    conflict, invalid, unknown = map(eval, program(SEND, service))
-    assert conflict[:2] == (path, theirs)
-    assert invalid[:2] == ("/api/tasks", None)
-    assert invalid[2].startswith("title: must have 1 to 500 characters")
-    assert unknown[1:] == (None, "Task not found")
+    *conflicts, invalid, unknown = map(literal_eval, program(SEND, service))
+    problem = "If-Match: the resource has changed; its current version is 2"
+    assert conflicts == [
+        (method, path, body, theirs, problem)
+        for method, body in (
+            ("PATCH", {"title": "Mine"}),
+            ("PATCH", {"status": "done"}),
+            ("DELETE", None),
+        )
+    ]
+    assert invalid[:2] == ("POST", "/api/tasks")
+    assert invalid[-1].startswith("title: must have 1 to 500 characters")
+    assert unknown[2:] == ({"title": "Nowhere"}, None, "Task not found")
     assert titles(connection) == [("Bob's", "todo", 2, None), ("Other", "todo", 1, None)]
     assert program(SEND, service) == []
 
@@ -241,10 +250,86 @@ def test_what_followed_a_change_is_a_conflict_if_somebody_else_has_changed_the_o
         f"put('PATCH', {TASK!r}, {{'description': 'Mine'}}, version=1)\n",
         lambda: call(port, "PATCH", TASK, double.member.token, {"description": "Theirs"}),
     )
-    path, current, problem = literal_eval(told)
-    assert (path, current["description"], current["version"]) == (TASK, "Theirs", 3)
+    _, path, body, current, problem = literal_eval(told)
+    assert (path, body) == (TASK, {"description": "Mine"})
+    assert (current["description"], current["version"]) == ("Theirs", 3)
     assert "current version is 3" in problem
     assert now(TASK)["title"] == "Plan the trip"
+
+
+PARENT = "01a1f940-4ea4-7a9f-8e5b-2cb966349abc"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": " Plan the trip\n"},
+        {"dueDate": "2036-12-01T10:00:00+02:00"},
+        {"dueDate": "2036-12-01T08:00:00Z"},
+        {"parentId": PARENT.upper()},
+    ],
+)
+def test_a_change_that_happened_a_day_ago_is_no_conflict_if_the_service_writes_its_value_otherwise(
+    double, late, now, change
+):
+    for id in (ID, PARENT):
+        double.load({"type": "task", "id": id, "title": "Old"})
+    told = late(
+        f"put('PATCH', {TASK!r}, {change}, version=1)\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
+    )
+    assert (told, now(TASK)["status"], now(TASK)["version"]) == ([], "done", 3)
+
+
+def test_what_followed_is_a_conflict_if_somebody_else_has_made_the_same_change_with_another_one(
+    double, program, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    theirs = {"status": "done", "description": "Theirs"}
+    call(port, "PATCH", TASK, double.member.token, theirs)
+    program(
+        "from outbox import put\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
+        f"put('PATCH', {TASK!r}, {{'description': 'Mine'}}, version=1)\n",
+        port,
+        double.token,
+    )
+    (told,) = program(SEND, port, double.token)
+    _, _, body, current, _ = literal_eval(told)
+    assert (body, current["description"]) == ({"description": "Mine"}, "Theirs")
+    assert now(TASK)["description"] == "Theirs"
+
+
+def test_what_followed_a_new_object_is_a_conflict_if_somebody_else_has_changed_it_since_then(
+    double, late, now
+):
+    port = urlsplit(double.base_url).port
+    (told,) = late(
+        f"put('POST', '/api/tasks', {{'id': {ID!r}, 'title': 'Plan'}})\n"
+        f"put('PATCH', {TASK!r}, {{'description': 'Mine'}}, version=1)\n",
+        lambda: call(port, "PATCH", TASK, double.member.token, {"description": "Theirs"}),
+    )
+    _, _, body, current, _ = literal_eval(told)
+    assert (body, current["description"]) == ({"description": "Mine"}, "Theirs")
+    assert now(TASK)["description"] == "Theirs"
+
+
+def test_an_object_that_somebody_else_has_made_again_is_told_with_what_followed(
+    double, program, now
+):
+    double.load({"type": "task", "id": ID, "title": "Old"})
+    port = urlsplit(double.base_url).port
+    call(port, "DELETE", TASK, double.token)
+    call(port, "POST", "/api/tasks", double.member.token, {"id": ID, "title": "Theirs"})
+    program(f"from outbox import put\n{UNDO}", port, double.token)
+    told = [literal_eval(line) for line in program(SEND, port, double.token)]
+    problem = "id: is taken: another object has this id"
+    assert [(path, current["title"], why) for _, path, _, current, why in told] == [
+        ("/api/tasks", "Theirs", problem),
+        (TASK, "Theirs", problem),
+    ]
+    assert (now(TASK)["title"], now(TASK)["status"]) == ("Theirs", "todo")
 
 
 def test_an_object_that_was_deleted_a_day_ago_is_no_problem(double, late, now):
@@ -315,7 +400,7 @@ def test_what_followed_the_undoing_is_a_conflict_if_somebody_else_has_changed_th
     (told,) = late(
         UNDO, lambda: call(port, "PATCH", TASK, double.member.token, {"title": "Theirs"})
     )
-    path, current, _ = literal_eval(told)
+    _, path, _, current, _ = literal_eval(told)
     assert (path, current["title"], now(TASK)["status"]) == (TASK, "Theirs", "todo")
 
 

@@ -205,6 +205,16 @@ def events(double, port, cursor):
         cursor, more = page["nextCursor"], page["hasMore"]
 
 
+def tasks(port, token):
+    """Return all tasks by their ids."""
+    found, cursor = {}, ""
+    while cursor is not None:
+        _, page = call(port, "GET", f"/api/tasks?limit=200{cursor}", token)
+        found.update((task["id"], task) for task in page["data"])
+        cursor = page["nextCursor"] and f"&cursor={page['nextCursor']}"
+    return found
+
+
 class Colleague(threading.Thread):
     """A member who describes tasks that somebody else is changing, until ``enough`` is set."""
 
@@ -275,11 +285,14 @@ def test_none_of_2000_changes_is_lost_or_doubled_if_connections_are_cut_and_the_
         for id, happened in history.items()
     }
     assert done == {id: given for id, given in titles.items() if given}
+    now = tasks(port, double.token)
+    assert {id for id in history if id not in now} == {
+        id for id, given in titles.items() if given and given[-1] is None
+    }
     for id, happened in history.items():
-        status, task = call(port, "GET", f"/api/tasks/{id}", double.token)
-        if titles[id][-1] is None:
-            assert status == 404
+        if id not in now:
             continue
+        task = now[id]
         assert [event["data"]["version"] for event in happened] == [*range(1, len(happened) + 1)]
         assert (task["title"], task["version"]) == (titles[id][-1], len(happened))
         assert task["description"] == colleague.described.get(id)
@@ -295,42 +308,108 @@ STORE = """
 import { Outbox } from "./outbox.mjs";
 const { URL: url, TOKEN: token } = process.env;
 const outbox = new Outbox("outbox.jsonl", { url, token, pause: 3600 });
+const print = (...line) => console.log(JSON.stringify(line));
 """
-SEND = "await outbox.send((kind, item, now, problem) => console.log(kind, problem));"
+SEND = (
+    "await outbox.send((kind, item, now, problem) => print(kind, now?.version ?? null, problem));"
+)
+# Appends what the person has appended to the description as it is now.
+MERGE = """
+const resolve = (kind, item, now, seen) => {
+  print("asked", seen, now.description);
+  const mine = item.description ?? seen.description;
+  const added = mine.slice(seen.description.length);
+  return { ...item, description: now.description + added };
+};
+await outbox.send((kind, item, now, problem) => print("told", problem), resolve);
+"""
 
 
-def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens_too(
-    double, tmp_path
-):
+@pytest.fixture
+def script(double, tmp_path):
+    """Return a function that runs a script beside outbox.mjs, and returns the lines that it prints.
+
+    With ``until``, the function kills the script once ``until()`` is true.
+    """
+    shutil.copy(PROJECT / "docs/examples/outbox.mjs", tmp_path)
+    port = urlsplit(double.base_url).port
+    variables = {**os.environ, "URL": f"http://127.0.0.1:{port}", "TOKEN": double.token}
+
+    def script(code, until=None):
+        (tmp_path / "script.mjs").write_text(STORE + code)
+        command = ["node", "script.mjs"]
+        if not until:
+            printed = subprocess.run(
+                command, cwd=tmp_path, env=variables, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
+            return [json.loads(line) for line in printed.splitlines()]
+        running = subprocess.Popen(command, cwd=tmp_path, env=variables)
+        try:
+            wait_until(until, running)
+        finally:
+            running.kill()
+            running.wait(60)
+
+    return script
+
+
+@pytest.fixture
+def late(double, script):
+    """Return a function that loses the response to a batch, and sends what waits a day later."""
+
+    def late(puts, meanwhile=lambda: None):
+        double.fault("drop-after-commit", path=BATCH)
+        script(puts + SEND, lambda: [sent for sent in double.requests if sent.path == BATCH])
+        meanwhile()
+        # The key of the batch is gone.
+        double.set_clock(double.now + timedelta(hours=25))
+        return script(SEND)
+
+    return late
+
+
+@pytest.fixture
+def colleague(double):
+    """Return a function that changes a task as another member."""
+    port = urlsplit(double.base_url).port
+
+    def colleague(id, **change):
+        path = f"/api/tasks/{id}"
+        status, _ = call(port, "PATCH", path, double.member.token, change)
+        assert status == 200
+
+    return colleague
+
+
+@pytest.fixture
+def now(double):
+    """Return a function that returns a task as it is now."""
+    port = urlsplit(double.base_url).port
+    return lambda id: call(port, "GET", f"/api/tasks/{id}", double.token)[1]
+
+
+def put(kind, id, seen=None, **item):
+    return f"outbox.put({json.dumps(kind)}, {json.dumps({'id': id, **item})}, {json.dumps(seen)});"
+
+
+def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens_too(double, late):
     made, changed, gone = map(new_id, (1, 2, 3))
     for id in (changed, gone):
         double.load({"type": "task", "id": id, "title": "Old", "metadata": {"a": "1"}})
     port = urlsplit(double.base_url).port
     _, page = call(port, "GET", "/api/events", double.token)
-    variables = {**os.environ, "URL": f"http://127.0.0.1:{port}", "TOKEN": double.token}
-    shutil.copy(PROJECT / "docs/examples/outbox.mjs", tmp_path)
-    (tmp_path / "first.mjs").write_text(
-        f"""{STORE}
-outbox.put("create", {{ id: "{made}", title: "Made" }});
-outbox.put("update", {{ id: "{changed}", version: 1, title: "Changed", metadata: null }});
-outbox.put("delete", {{ id: "{gone}", version: 1 }});
-outbox.put("update", {{ id: "{made}", title: "Made and changed" }});
-{SEND}"""
+    told = late(
+        put("create", made, title="Made")
+        + put("update", changed, version=1, title="Changed", metadata=None)
+        + put("delete", gone, version=1)
+        + put("update", made, title="Made and changed")
     )
-    (tmp_path / "later.mjs").write_text(STORE + SEND)
-    double.fault("drop-after-commit", path=BATCH)
-    first = subprocess.Popen(["node", "first.mjs"], cwd=tmp_path, env=variables)
-    try:
-        wait_until(lambda: [sent for sent in double.requests if sent.path == BATCH], first)
-    finally:
-        first.kill()
-        first.wait(60)
-    # The key of the batch is gone.
-    double.set_clock(double.now + timedelta(hours=25))
-    told = subprocess.run(
-        ["node", "later.mjs"], cwd=tmp_path, env=variables, check=True, stdout=subprocess.PIPE
-    ).stdout.decode()
-    assert told.splitlines() == ["create null", "update null", "delete null", "update null"]
+    assert told == [
+        ["create", 1, None],
+        ["update", 2, None],
+        ["delete", None, None],
+        ["update", 2, None],
+    ]
     happened = [
         (event["type"], event["data"]["title"], event["data"]["version"])
         for event in events(double, port, page["nextCursor"])
@@ -341,3 +420,123 @@ outbox.put("update", {{ id: "{made}", title: "Made and changed" }});
         ("task.deleted", "Old", 1),
         ("task.updated", "Made and changed", 2),
     ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": " Plan the trip\n"},
+        {"dueDate": "2036-12-01T10:00:00+02:00"},
+        {"dueDate": "2036-12-01T08:00:00Z"},
+        {"dueDate": "2036-12-01"},
+        {"parentId": new_id(10).upper()},
+        {"metadata": {"new": "3", "gone": None}},
+    ],
+)
+def test_a_change_that_happened_a_day_ago_is_no_conflict_however_the_service_writes_its_value(
+    double, late, now, change
+):
+    for id in (new_id(1), new_id(10)):
+        double.load({"type": "task", "id": id, "title": "Old", "metadata": {"gone": "2"}})
+    told = late(
+        put("update", new_id(1), version=1, **change) + put("update", new_id(1), status="done")
+    )
+    assert told == [["update", 2, None], ["update", 3, None]]
+    assert now(new_id(1))["status"] == "done"
+
+
+@pytest.mark.parametrize("kind", ["create", "update"])
+def test_what_followed_is_a_conflict_if_somebody_else_has_changed_the_task_since_then(
+    double, late, colleague, now, kind
+):
+    version = {} if kind == "create" else {"version": 1}
+    if version:
+        double.load({"type": "task", "id": new_id(1), "title": "Old"})
+    told = late(
+        put(kind, new_id(1), title="Mine", **version)
+        + put("update", new_id(1), description="Mine"),
+        lambda: colleague(new_id(1), description="Theirs"),
+    )
+    assert [line[0] for line in told] == [kind, "update"]
+    assert told[0][2] is None
+    assert told[1][2].startswith("the task has changed")
+    assert now(new_id(1))["description"] == "Theirs"
+
+
+def test_what_followed_is_a_conflict_if_somebody_else_has_made_the_same_change_with_another_one(
+    double, script, colleague, now
+):
+    double.load({"type": "task", "id": new_id(1), "title": "Old"})
+    colleague(new_id(1), status="done", description="Theirs")
+    first, second = script(
+        put("update", new_id(1), version=1, status="done")
+        + put("update", new_id(1), description="Mine")
+        + SEND
+    )
+    assert (first, second[:2]) == (["update", 2, None], ["update", 2])
+    assert second[2].startswith("the task has changed")
+    assert now(new_id(1))["description"] == "Theirs"
+
+
+def test_a_task_that_somebody_else_has_made_again_is_told_with_what_followed(double, script, now):
+    id, port = new_id(1), urlsplit(double.base_url).port
+    double.load({"type": "task", "id": id, "title": "Old"})
+    call(port, "DELETE", f"/api/tasks/{id}", double.token)
+    call(port, "POST", "/api/tasks", double.member.token, {"id": id, "title": "Theirs"})
+    told = script(put("create", id, title="Mine") + put("update", id, status="done") + SEND)
+    problem = "is taken: another object has this id"
+    assert told == [["create", 2, problem], ["update", 2, problem]]
+    assert (now(id)["title"], now(id)["status"]) == ("Theirs", "todo")
+
+
+def test_what_waits_behind_a_merge_is_a_conflict_too_and_resolve_gets_the_task_as_the_person_saw_it(
+    double, script, colleague, now
+):
+    id = new_id(1)
+    double.load({"type": "task", "id": id, "title": "Old", "description": "base"})
+    colleague(id, description="base +theirs")
+    seen = [{"description": text} for text in ("base", "base +1", "base +1 +2")]
+    told = script(
+        put("update", id, seen[0], version=1, description="base +1")
+        + put("update", id, seen[1], description="base +1 +2")
+        + put("update", id, seen[2], title="Mine")
+        + MERGE
+    )
+    assert told == [
+        ["asked", seen[0], "base +theirs"],
+        ["told", None],
+        ["asked", seen[1], "base +theirs +1"],
+        ["told", None],
+        ["asked", seen[2], "base +theirs +1 +2"],
+        ["told", None],
+    ]
+    assert (now(id)["title"], now(id)["description"]) == ("Mine", "base +theirs +1 +2")
+
+
+def test_a_merge_that_meets_another_change_begins_again_with_what_the_person_did(
+    double, script, colleague, now
+):
+    id = new_id(1)
+    double.load({"type": "task", "id": id, "title": "Old", "description": "base"})
+    colleague(id, description="base +theirs")
+    # The colleague makes another change just before the merge arrives.
+    between = f"""
+const request = fetch;
+let batches = 0;
+globalThis.fetch = async (path, options) => {{
+  if (path.endsWith("/batch") && ++batches === 2) {{
+    const headers = {{ ...options.headers, Authorization: "Bearer {double.member.token}" }};
+    const body = JSON.stringify({{ description: "base +theirs +more" }});
+    await request(`${{url}}/api/tasks/{id}`, {{ method: "PATCH", headers, body }});
+  }}
+  return request(path, options);
+}};
+"""
+    seen = {"description": "base"}
+    told = script(put("update", id, seen, version=1, description="base +mine") + between + MERGE)
+    assert told == [
+        ["asked", seen, "base +theirs"],
+        ["asked", seen, "base +theirs +more"],
+        ["told", None],
+    ]
+    assert now(id)["description"] == "base +theirs +more +mine"
