@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from support.commands import CommandRunner
@@ -30,6 +33,71 @@ def test_each_program_in_python_says_what_it_needs():
         if "\nfrom urllib3 import" in text or "\nimport urllib3" in text:
             assert "urllib3" in text.split('"""')[1] or file.name == "todo.py", file
         assert "\nimport requests" not in text, file
+
+
+@pytest.fixture
+def busy():
+    """Return a function that returns the URL of a server; its first response is 503."""
+    servers = []
+
+    def busy(headers):
+        class Server(BaseHTTPRequestHandler):
+            answers = iter((503, 201))
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(next(self.answers))
+                for name, value in {**headers, "Content-Length": "10"}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(b'{"id":"1"}')
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Server))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield busy
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+IN_PYTHON = """
+import sys
+from todo import Tasks
+print(Tasks(sys.argv[1], "x").add("x")["id"])
+"""
+IN_JAVASCRIPT = """
+import { Tasks } from "./todo.mjs";
+console.log((await new Tasks(process.argv[1], "x").add("x")).id);
+"""
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    "headers",
+    [{"Retry-After": "0"}, {}, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}],
+    ids=["seconds", "none", "date"],
+)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param((sys.executable, "-B", "-c", IN_PYTHON), id="python"),
+        pytest.param(
+            ("node", "--input-type=module", "--eval", IN_JAVASCRIPT),
+            marks=pytest.mark.needs("node"),
+            id="javascript",
+        ),
+    ],
+)
+def test_the_client_repeats_a_request_whatever_retry_after_says(busy, program, headers):
+    ended = subprocess.run(
+        (*program, busy(headers)), cwd=EXAMPLES, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.stdout, ended.stderr) == ("1\n", "")
 
 
 def task(title, **members):

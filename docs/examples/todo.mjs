@@ -26,7 +26,9 @@ export class Tasks {
       if (response.ok) return response.json();
       const passes = response instanceof Error || [429, 503].includes(response.status);
       if (!passes || attempt === 5) throw response.status ? Error((await response.json()).message) : response;
-      await setTimeout(1000 * (response.headers?.get("Retry-After") ?? 0));
+      // The response of a proxy may have a date as Retry-After, or nothing.
+      const seconds = Number(response.headers?.get("Retry-After")) || attempt - 1;
+      await setTimeout(1000 * seconds);
     }
   }
 }

@@ -38,7 +38,9 @@ class Tasks:
                 continue  # The service does a repeated request once, because it has the same key.
             if response.status not in (429, 503):
                 break
-            time.sleep(int(response.headers["Retry-After"]))
+            # Retry-After has seconds or a date; the response of a proxy may not have it.
+            seconds = urllib3.Retry().get_retry_after(response)
+            time.sleep(attempt if seconds is None else seconds)
         if response.status >= 400:
             raise RuntimeError(json.loads(response.data)["message"])
         return json.loads(response.data)
