@@ -12,9 +12,10 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from support.feeds import events, tasks
 from support.processes import call, wait_until
 from support.project import PROJECT
-from support.proxy import Proxy
+from support.proxy import CuttingProxy
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("node")]
 
@@ -76,20 +77,6 @@ await sending;
 # The faults of the double: some happen before the change, and some after it.
 FAULTS = "500", "503", "429", "drop", "drop-after-commit", "truncated", "garbled"
 BATCH = "/api/tasks/batch"
-
-
-class CuttingProxy(Proxy):
-    """Cuts connections at random, while a request or its response passes."""
-
-    def __init__(self, port, chance):
-        self.random, self.cuts = chance, 0
-        super().__init__(f"host=127.0.0.1 port={port}")
-
-    def forwarded(self, content):
-        if self.random.random() < 0.08:
-            self.cuts += 1
-            raise ConnectionResetError
-        return content
 
 
 class App:
@@ -195,26 +182,6 @@ def invent(chance, number):
     return changes, titles
 
 
-def events(double, port, cursor):
-    """Yield all events after a cursor."""
-    more = True
-    while more:
-        path = f"/api/events?limit=500&after={cursor}"
-        _, page = call(port, "GET", path, double.token)
-        yield from page["data"]
-        cursor, more = page["nextCursor"], page["hasMore"]
-
-
-def tasks(port, token):
-    """Return all tasks by their ids."""
-    found, cursor = {}, ""
-    while cursor is not None:
-        _, page = call(port, "GET", f"/api/tasks?limit=200{cursor}", token)
-        found.update((task["id"], task) for task in page["data"])
-        cursor = page["nextCursor"] and f"&cursor={page['nextCursor']}"
-    return found
-
-
 class Colleague(threading.Thread):
     """A member who describes tasks that somebody else is changing, until ``enough`` is set."""
 
@@ -274,7 +241,7 @@ def test_none_of_2000_changes_is_lost_or_doubled_if_connections_are_cut_and_the_
     colleague.enough.set()
     colleague.join()
     owner, history = call(port, "GET", "/api/me", double.token)[1]["user"]["id"], defaultdict(list)
-    for event in events(double, port, page["nextCursor"]):
+    for event in events(port, double.token, page["nextCursor"]):
         history[event["data"]["id"]].append(event)
     done = {
         id: [
@@ -412,7 +379,7 @@ def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens
     ]
     happened = [
         (event["type"], event["data"]["title"], event["data"]["version"])
-        for event in events(double, port, page["nextCursor"])
+        for event in events(port, double.token, page["nextCursor"])
     ]
     assert happened == [
         ("task.created", "Made", 1),

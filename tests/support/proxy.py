@@ -117,3 +117,17 @@ class Proxy:
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+class CuttingProxy(Proxy):
+    """Stands before a service; cuts connections while a request or its response passes."""
+
+    def __init__(self, port, chance):
+        self.random, self.cuts = chance, 0
+        super().__init__(f"host=127.0.0.1 port={port}")
+
+    def forwarded(self, content):
+        if self.random.random() < 0.08:
+            self.cuts += 1
+            raise ConnectionResetError
+        return content
