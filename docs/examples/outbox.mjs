@@ -17,6 +17,17 @@ export function newId() {
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
+// The values of the task as the person saw it, with the change, for a PATCH of the task as it is now.
+function withChange(seen, item, now) {
+  const values = { ...seen, ...item };
+  if (seen?.dueDay && !("dueDate" in item)) values.dueDate = seen.dueDay;
+  if (seen?.metadata && item.metadata !== null) {
+    const none = Object.fromEntries(Object.keys(now.metadata).map((name) => [name, null]));
+    values.metadata = { ...none, ...seen.metadata, ...item.metadata };
+  }
+  return values;
+}
+
 export class Outbox {
   // How many changes were ever put. The changes that still wait, oldest first, by number: [kind, item,
   // task as the person saw it, item to send instead].
@@ -46,8 +57,9 @@ export class Outbox {
   }
 
   // Store a change: "create", "update" or "delete", and the item of a batch. The item has the version
-  // that the person saw, unless an earlier change of the same task still waits. To merge conflicts,
-  // resolve needs the task as the person saw it, with the changes that still waited then.
+  // that the person saw, unless an earlier change of the same task still waits. Also give the task as
+  // the person saw it, with the changes that still waited then: resolve gets it, and without it, two
+  // devices of one person that make the same change are not told apart.
   put(kind, item, seen) {
     this.#write({ put: [kind, item, seen] });
   }
@@ -106,10 +118,10 @@ export class Outbox {
       const [, place, member] = /^(\w+\[\d+\])\.?(\w*)/.exec(field) ?? [];
       const number = places.get(place);
       if (number === undefined || refusals.has(number)) continue;
-      const [kind, item, , instead] = this.waiting.get(number);
+      const [kind, item, seen, instead] = this.waiting.get(number);
       const exists = member === "version" || (member === "id" && kind === "create");
       const now = current ?? (exists ? await this.#ask("GET", `/api/tasks/${item.id}`) : null);
-      const earlier = await this.#earlier(kind, instead ?? item, now);
+      const earlier = await this.#earlier(kind, instead ?? item, now, seen);
       refusals.set(number, { number, member, message, now, ...earlier });
     }
     return [...refusals.values()];
@@ -117,17 +129,22 @@ export class Outbox {
 
   // Find out whether a refused change happened in an earlier attempt, whose response was lost, and
   // whose key the service has forgotten; and whether the task has not been changed since then.
-  async #earlier(kind, item, now) {
+  async #earlier(kind, item, now, seen) {
     if (kind === "delete" || !now) return { happened: kind === "delete" && !now };
-    // If it happened, it would change nothing now.
-    const again = kind === "update" && `/api/tasks/${item.id}?dryRun=true`;
-    const after = again ? await this.#ask("PATCH", again, item) : now;
-    if (after?.version !== now.version) return { happened: false };
-    // Somebody else may have made the same change, together with another one.
+    const created = kind === "create";
+    if (!created && !(await this.#is(now, item))) return { happened: false };
     const me = (await this.#ask("GET", "/api/me")).user.id;
-    const first = again ? now.version === item.version + 1 : now.updatedAt === now.createdAt;
-    const happened = kind === "update" || now.createdBy === me;
-    return { happened, unchanged: first && now.updatedBy === me };
+    if (created && now.createdBy !== me) return { happened: false };
+    // Somebody else, or the person's other device, may have made this change with another one.
+    const first = created ? now.updatedAt === now.createdAt : now.version === item.version + 1;
+    const mine = first && now.updatedBy === me;
+    return { happened: true, unchanged: mine && (await this.#is(now, withChange(seen, item, now))) };
+  }
+
+  // Ask the service whether the task has these values already: a PATCH would then change nothing.
+  async #is(now, values) {
+    const after = await this.#ask("PATCH", `/api/tasks/${now.id}?dryRun=true`, values);
+    return after?.version === now.version;
   }
 
   // Decide what becomes of one refused change.

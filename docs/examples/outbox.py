@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from secrets import randbits
 from uuid import UUID, uuid4
 
@@ -23,6 +24,8 @@ outbox.execute(
     "CREATE TABLE IF NOT EXISTS outbox"
     " (number INTEGER PRIMARY KEY, method, path, body, version, key)"
 )
+with suppress(sqlite3.OperationalError):  # The file has this column already.
+    outbox.execute("ALTER TABLE outbox ADD COLUMN seen")
 
 
 def new_id():  # A UUIDv7, because lists are in the order of ids.
@@ -30,11 +33,15 @@ def new_id():  # A UUIDv7, because lists are in the order of ids.
     return str(UUID(int=now << 80 | 7 << 76 | randbits(12) << 64 | 2 << 62 | randbits(62)))
 
 
-def put(method, path, body=None, version=None):
-    """Store a change of the version that the person saw: 1 if the object itself still waits."""
-    values = method, path, json.dumps(body), version, str(uuid4())
+def put(method, path, body=None, version=None, seen=None):
+    """Store a change of the version that the person saw: 1 if the object itself still waits.
+
+    Also give the object as the person saw it, with the changes that still waited then: without it,
+    two devices of one person that make the same change are not told apart.
+    """
+    values = method, path, json.dumps(body), version, str(uuid4()), json.dumps(seen)
     with outbox:
-        outbox.execute("INSERT INTO outbox VALUES (NULL, ?, ?, ?, ?, ?)", values)
+        outbox.execute("INSERT INTO outbox VALUES (NULL, ?, ?, ?, ?, ?, ?)", values)
 
 
 def ask(method, path, body=None):
@@ -46,23 +53,40 @@ def ask(method, path, body=None):
     return result if answer.status == 200 else None
 
 
-def earlier(method, path, body, version, now):
+def is_now(now, path, values):
+    """Ask whether the object has these values already: a PATCH would then change nothing."""
+    after = ask("PATCH", f"{path}?dryRun=true", json.dumps(values))
+    return after is not None and after["version"] == now["version"]
+
+
+def with_change(seen, body, now):
+    """Return the values of the object as the person saw it, with the change, for a PATCH of now."""
+    values = {**seen, **body}
+    if seen.get("dueDay") and "dueDate" not in body:
+        values["dueDate"] = seen["dueDay"]
+    if "metadata" in seen and body.get("metadata", {}) is not None:
+        none = dict.fromkeys(now["metadata"])
+        values["metadata"] = {**none, **seen["metadata"], **body.get("metadata", {})}
+    return values
+
+
+def earlier(method, path, body, version, seen, now):
     """Find out whether a refused change happened in an earlier attempt, whose response was lost.
 
     Return whether it happened, and whether nothing has changed the object since then.
     """
-    if method == "DELETE":
+    if method == "DELETE" or (method == "PATCH" and not is_now(now, path, body)):
         return False, False
-    if method == "PATCH":
-        # If it happened, it would change nothing now.
-        after = ask(method, f"{path}?dryRun=true", body)
-        if not after or after["version"] != now["version"]:
-            return False, False
-    # Somebody else may have made the same change, together with another one.
     me = ask("GET", "/api/me")["user"]["id"]
-    if method == "PATCH":
-        return True, now["updatedBy"] == me and now["version"] == version + 1
-    return now["createdBy"] == me, now["updatedBy"] == me and now["updatedAt"] == now["createdAt"]
+    if method == "POST" and now["createdBy"] != me:
+        return False, False
+    # Somebody else, or the person's other device, may have made this change with another one.
+    if method == "POST":
+        first = now["updatedAt"] == now["createdAt"]
+    else:
+        first = now["version"] == version + 1
+    mine = first and now["updatedBy"] == me
+    return True, mine and is_now(now, path, with_change(seen or {}, body, now))
 
 
 def send(tell):
@@ -72,7 +96,7 @@ def send(tell):
     If somebody else has changed the object, the change is dropped with all that follow it.
     """
     while row := outbox.execute("SELECT * FROM outbox ORDER BY number LIMIT 1").fetchone():
-        number, method, path, body, version, key = row
+        number, method, path, body, version, key, seen = row
         safe = {"Idempotency-Key": key, **({"If-Match": f'"{version}"'} if version else {})}
         answer = http.request(method, os.environ["URL"] + path, body=body, headers={**own, **safe})
         made = method == "POST" and f"{path}/{json.loads(body).get('id')}"
@@ -86,7 +110,8 @@ def send(tell):
                 now = ask("GET", made) if taken else result.get("current")
                 happened, follows = method == "DELETE" and answer.status == 404, False
                 if now:
-                    happened, follows = earlier(method, path, body, version, now)
+                    change = json.loads(body), version, json.loads(seen or "null")
+                    happened, follows = earlier(method, made or path, *change, now)
         except ValueError:  # Something else answered: a proxy with its own page, for example.
             time.sleep(PAUSE)
             continue

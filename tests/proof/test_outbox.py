@@ -281,24 +281,40 @@ def test_a_change_that_happened_a_day_ago_is_no_conflict_if_the_service_writes_i
     assert (told, now(TASK)["status"], now(TASK)["version"]) == ([], "done", 3)
 
 
-def test_what_followed_is_a_conflict_if_somebody_else_has_made_the_same_change_with_another_one(
-    double, program, now
+@pytest.mark.parametrize("added", [{"description": "Theirs"}, {"metadata": {"new": "theirs"}}])
+@pytest.mark.parametrize("by", ["somebody else", "another device"])
+def test_what_followed_is_a_conflict_if_the_same_change_was_made_elsewhere_with_another_one(
+    double, program, now, by, added
 ):
-    double.load({"type": "task", "id": ID, "title": "Old"})
+    double.load({"type": "task", "id": ID, "title": "Old", "metadata": {"old": "1"}})
     port = urlsplit(double.base_url).port
-    theirs = {"status": "done", "description": "Theirs"}
-    call(port, "PATCH", TASK, double.member.token, theirs)
+    seen = now(TASK)
+    token = double.member.token if by == "somebody else" else double.token
+    call(port, "PATCH", TASK, token, {"status": "done", **added})
     program(
         "from outbox import put\n"
-        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, version=1)\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, 1, {seen})\n"
         f"put('PATCH', {TASK!r}, {{'description': 'Mine'}}, version=1)\n",
         port,
         double.token,
     )
     (told,) = program(SEND, port, double.token)
     _, _, body, current, _ = literal_eval(told)
-    assert (body, current["description"]) == ({"description": "Mine"}, "Theirs")
-    assert now(TASK)["description"] == "Theirs"
+    assert (body, current) == ({"description": "Mine"}, now(TASK))
+    assert now(TASK)["version"] == 2
+
+
+def test_what_followed_a_change_that_happened_a_day_ago_happens_too_if_the_person_saw_the_object(
+    double, late, now
+):
+    old = {"type": "task", "id": ID, "title": "Old", "dueDate": "2036-12-01"}
+    double.load({**old, "metadata": {"kept": "1", "gone": "2"}})
+    change = {"title": "New ", "metadata": {"new": "3", "gone": None}}
+    told = late(
+        f"put('PATCH', {TASK!r}, {change}, 1, {now(TASK)})\n"
+        f"put('PATCH', {TASK!r}, {{'status': 'done'}}, 1)\n"
+    )
+    assert (told, now(TASK)["status"], now(TASK)["dueDay"]) == ([], "done", "2036-12-01")
 
 
 def test_what_followed_a_new_object_is_a_conflict_if_somebody_else_has_changed_it_since_then(

@@ -430,19 +430,36 @@ def test_what_followed_is_a_conflict_if_somebody_else_has_changed_the_task_since
     assert now(new_id(1))["description"] == "Theirs"
 
 
-def test_what_followed_is_a_conflict_if_somebody_else_has_made_the_same_change_with_another_one(
-    double, script, colleague, now
+@pytest.mark.parametrize("added", [{"description": "Theirs"}, {"metadata": {"new": "theirs"}}])
+@pytest.mark.parametrize("by", ["somebody else", "another device"])
+def test_what_followed_is_a_conflict_if_the_same_change_was_made_elsewhere_with_another_one(
+    double, script, now, by, added
 ):
-    double.load({"type": "task", "id": new_id(1), "title": "Old"})
-    colleague(new_id(1), status="done", description="Theirs")
+    double.load({"type": "task", "id": new_id(1), "title": "Old", "metadata": {"old": "1"}})
+    port, path = urlsplit(double.base_url).port, f"/api/tasks/{new_id(1)}"
+    seen = now(new_id(1))
+    token = double.member.token if by == "somebody else" else double.token
+    call(port, "PATCH", path, token, {"status": "done", **added})
     first, second = script(
-        put("update", new_id(1), version=1, status="done")
+        put("update", new_id(1), seen, version=1, status="done")
         + put("update", new_id(1), description="Mine")
         + SEND
     )
     assert (first, second[:2]) == (["update", 2, None], ["update", 2])
     assert second[2].startswith("the task has changed")
-    assert now(new_id(1))["description"] == "Theirs"
+    assert now(new_id(1))["version"] == 2
+
+
+def test_what_followed_a_change_that_happened_a_day_ago_happens_too_if_the_person_saw_the_task(
+    double, late, now
+):
+    id = new_id(1)
+    old = {"type": "task", "id": id, "title": "Old", "dueDate": "2036-12-01"}
+    double.load({**old, "metadata": {"kept": "1", "gone": "2"}})
+    change = {"title": "New ", "metadata": {"new": "3", "gone": None}}
+    told = late(put("update", id, now(id), version=1, **change) + put("update", id, status="done"))
+    assert told == [["update", 2, None], ["update", 3, None]]
+    assert (now(id)["status"], now(id)["dueDay"]) == ("done", "2036-12-01")
 
 
 def test_a_task_that_somebody_else_has_made_again_is_told_with_what_followed(double, script, now):

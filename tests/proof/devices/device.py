@@ -51,7 +51,7 @@ def put(number, kind, id, append=None, **values):
     if kind == "create":
         outbox.put("POST", "/api/tasks", {"id": id, **values})
     elif kind == "update":
-        outbox.put("PATCH", f"/api/tasks/{id}", values, version)
+        outbox.put("PATCH", f"/api/tasks/{id}", values, version, seen)
     else:
         outbox.put("DELETE", f"/api/tasks/{id}", None, version)
     show({"put": number, "seen": seen or {}})
