@@ -295,12 +295,13 @@ def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
 def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
     site, connection, cast, initech
 ):
-    limited = "Rate limit exceeded: 60 per minute; retry in 7 s"
-    unavailable = "The database is not available at the moment"
+    again = "Try again in a moment; nothing is done twice."
+    limited = f"Too many requests. {again}"
+    unavailable = f"The service is not available at the moment. {again}"
     first = {
-        b"GET /api/tasks": [answer(503, message=unavailable)],
-        b"POST /api/tasks": [answer(429, message=limited), answer(503, message=unavailable)],
-        b"DELETE /api/session": [answer(503, message=unavailable)],
+        b"GET /api/tasks": [answer(503, message="raw")],
+        b"POST /api/tasks": [answer(429, message="raw"), answer(503, message="raw")],
+        b"DELETE /api/session": [answer(503, message="raw")],
     }
     waiting = []
 
@@ -331,14 +332,16 @@ def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
         "once": ["", "", "Acme", False, ["Once"]],
         "owner": [204, 201],
         "removed": [none, "Kept", "You are in no workspace: ask an owner", True],
-        "again": ["", "", hint, True],
-        "chosen": ["", "", "Acme", False, ["Once"]],
+        "again": ["", "Kept", hint, True],
+        "chosen": ["", "Kept", "Acme", False, ["Once"]],
         "active": cast["acme"],
+        # The session ended while the person typed; the provider signed the person in again.
+        "ended": ["", "KeptTyped", "Acme", False],
         "stays": [unavailable, "", "Acme", False, 1],
     }
     # The first attempt to sign out ended the session although the page showed an error. The second
-    # attempt found the session ended.
-    assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 0
+    # attempt found the session ended. Another session has only lost its cookie.
+    assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 1
     assert count(connection, "tasks") == 1
 
 

@@ -14,6 +14,8 @@ OPTIONS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--disable-extensions", "--lang=en-US", "--remote-debugging-pipe"),
+    # Another host than localhost, whose pages on plain http are no secure contexts.
+    "--host-resolver-rules=MAP tasks.lan 127.0.0.1",
 ]
 
 

@@ -23,8 +23,8 @@ await tell(async (browser) => {
   };
   await page.goto(`${ORIGIN}/assets/tasks.html`);
   await look("entrance");
-  await page.$eval("[name=service]", (field, url) => (field.value = url), ORIGIN);
-  await page.type("[name=token]", TOKEN);
+  await page.$eval("#service", (field, url) => (field.value = url), ORIGIN);
+  await page.type("#token", TOKEN);
   await page.keyboard.press("Enter");
   await page.waitForSelector("#create", { visible: true });
   for (const title of ["Late", "Open"]) {

@@ -2,7 +2,7 @@
 // the chosen option.
 import { cookies, signIn, tell, titles } from "./browser.mjs";
 
-const { LOGIN, MEMBER, TOKEN, WORKSPACE } = process.env;
+const { LOGIN, MEMBER, ORIGIN, TOKEN, WORKSPACE } = process.env;
 await tell(async (browser) => {
   const page = await browser.newPage();
   const shown = () =>
@@ -47,6 +47,12 @@ await tell(async (browser) => {
   await page.waitForSelector("li");
   seen.chosen = [...(await shown()), await titles(page)];
   seen.active = await page.evaluate(async () => (await (await fetch("/api/me")).json()).workspace?.id);
+  await page.type("[name=title]", "Typed");
+  await page.deleteCookie({ name: "session", path: "/api", domain: new URL(ORIGIN).hostname });
+  await Promise.all([page.waitForNavigation({ waitUntil: "networkidle0" }), page.click("form button")]);
+  await page.waitForSelector("li");
+  seen.ended = await shown();
+  await page.$eval("[name=title]", (field) => (field.value = ""));
   await page.click("#out");
   await told();
   seen.stays = [...(await shown()), (await cookies(browser)).length];
