@@ -9,9 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from support.commands import CommandRunner
+from support.derived import Values, key, references, settable
+from support.openapi_check import document
 from support.processes import serving
-from support.project import PROJECT, read, run
+from support.project import PROJECT, environment, read, run
 from support.rows import TOKENS
+
+from service.api.tasks import Task
 
 EXAMPLES = PROJECT / "docs/examples"
 
@@ -106,27 +110,88 @@ def task(title, **members):
 
 @pytest.mark.slow
 def test_the_report_lists_what_was_finished_in_the_week_before_in_the_timezone_of_the_workspace(
-    app, alice, cast, database_url, tmp_path
+    app, alice, cast, join, database_url, tmp_path
 ):
+    cli = CommandRunner(app)
+    for name in ("zoe", "max"):
+        join(name, "member")
     alice.patch(f"/workspaces/{cast['acme']}", {"timezone": "Europe/Berlin"})
     # In Berlin, the week begins on 2026-11-15 at 23:00 UTC.
     tasks = [
         task("Too early", completedAt="2026-11-15T22:59:59Z"),
         task("First", completedAt="2026-11-15T23:00:00Z", assigneeId="bob@example.com"),
+        task("By Bob", completedAt="2026-11-16T12:00:00Z", completedBy="bob@example.com"),
+        task("By Zoe", completedAt="2026-11-17T12:00:00Z", completedBy="zoe@example.com"),
+        task("By Max", completedAt="2026-11-18T12:00:00Z", completedBy="max@example.com"),
         task("Late", completedAt="2026-11-20T12:00:00Z", dueDate="2026-11-19"),
         task("In time", completedAt="2026-11-22T22:59:59Z", dueDate="2026-11-30"),
         task("Too late", completedAt="2026-11-22T23:00:00Z"),
     ]
     lines = "\n".join(map(json.dumps, tasks))
-    loaded = CommandRunner(app).invoke(args=["load", "-"], input=lines)
+    loaded = cli.invoke(args=["load", "-"], input=lines)
     assert loaded.exit_code == 0, loaded.stderr
+    # Zoe has left, and Max is deleted.
+    for words in (
+        ["member", "remove", "acme", "zoe@example.com"],
+        ["user", "delete", "max@example.com"],
+    ):
+        done = cli.invoke(args=[*words, "--yes"])
+        assert done.exit_code == 0, done.stderr
     with serving(database_url, WEB_CONCURRENCY="1") as server:
         variables = {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
         program = sys.executable, str(EXAMPLES / "report.py")
         printed = run(*program, cwd=tmp_path, **variables, DAY="2026-11-25")
     assert printed.splitlines() == [
-        "Acme finished 3 tasks last week, 1 of them late.",
-        "- In time (assigned to nobody)",
-        "- Late (assigned to nobody)",
-        "- First (assigned to Bob)",
+        "Acme finished 6 tasks last week, 1 of them late.",
+        "- In time",
+        "- Late",
+        "- By Max (finished by a deleted user)",
+        "- By Zoe (finished by Zoe)",
+        "- By Bob (finished by Bob)",
+        "- First",
     ]
+
+
+def uploaded(task, alice, database_url, folder):
+    """Create a task again with upload.py, from a line as the command export writes it."""
+    with serving(database_url, WEB_CONCURRENCY="1") as server:
+        variables = {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
+        line = json.dumps({"type": "task", "workspace": "acme", **task})
+        ran = subprocess.run(
+            [sys.executable, str(EXAMPLES / "upload.py")],
+            **{"cwd": folder, "input": line, "capture_output": True, "text": True},
+            env=environment(**variables),
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+def undone(task, alice, database_url, folder):
+    """Create a task again with what tasks.html sends when a person undoes a deletion."""
+    function = re.search(r"(?ms)^function settable\(.*?^}$", read("docs/examples/tasks.html"))[0]
+    script = f"{function}\nconsole.log(JSON.stringify(settable({json.dumps(task)})))"
+    body = json.loads(run("node", "-e", script, cwd=folder))
+    assert alice.post("/tasks/batch", {"create": [body]}).status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.needs("node")
+@pytest.mark.parametrize("again", [uploaded, undone])
+def test_a_program_that_creates_a_task_again_sends_every_field_that_a_client_can_set(
+    alice, cast, connection, insert_into, database_url, tmp_path, again
+):
+    """It leaves out what only the service sets, so it also sends the fields of later releases."""
+    values, schema = Values(references(connection, cast, insert_into)), Task()
+    every = {key(field): values.of(field, schema)[-1] for field in settable(schema)}
+    assert every.keys() == document()["components"]["schemas"]["TaskInput"]["properties"].keys()
+    before = alice.post("/tasks", every).get_json()
+    assert alice.delete(f"/tasks/{before['id']}").status_code == 204
+    again(before, alice, database_url, tmp_path)
+    after = alice.get(f"/tasks/{before['id']}").get_json()
+    same = {*every, "dueDay"}
+    assert {name: after[name] for name in same} == {name: before[name] for name in same}
+    # And for a day.
+    alice.patch(f"/tasks/{before['id']}", {"dueDate": "2098-03-01"})
+    day = alice.get(f"/tasks/{before['id']}").get_json()
+    alice.delete(f"/tasks/{before['id']}")
+    again(day, alice, database_url, tmp_path)
+    assert alice.get(f"/tasks/{before['id']}").get_json()["dueDay"] == "2098-03-01"

@@ -16,9 +16,11 @@ RETRY = Retry(None, status_forcelist=(429, 502, 503, 504), backoff_factor=0.5)
 http = PoolManager(retries=RETRY, timeout=60)
 
 
-def get(path, **query):
+def get(path, *, absent=None, **query):
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     answer = http.request("GET", os.environ["URL"] + path, fields=query, headers=headers)
+    if absent and answer.status == 404:
+        return absent
     return answer.json() if answer.status == 200 else sys.exit(answer.json()["message"])
 
 
@@ -32,7 +34,8 @@ def pages(path, **query):
 
 
 workspace = get(f"/api/workspaces/{get('/api/me')['workspace']['id']}")
-names = {one["userId"]: one["name"] for one in get(f"/api/workspaces/{workspace['id']}/members")}
+members = f"/api/workspaces/{workspace['id']}/members"
+names = {one["userId"]: one["name"] for one in get(members)}
 today = datetime.now(ZoneInfo(workspace["timezone"])).date()
 day = date.fromisoformat(os.environ.get("DAY") or str(today))
 monday = day - timedelta(days=day.weekday())
@@ -42,6 +45,8 @@ tasks = list(pages("/api/tasks", sort="completedAt", limit="200", **week))
 late = [task for task in tasks if (task["dueDate"] or "9999") < task["completedAt"]]
 print(f"{workspace['name']} finished {len(tasks)} tasks last week, {len(late)} of them late.")
 for task in tasks:
-    # Somebody who has left the workspace is not in the list of members.
-    who = names.get(task["assigneeId"], "somebody else" if task["assigneeId"] else "nobody")
-    print(f"- {task['title']} (assigned to {who})")
+    who = task["completedBy"]
+    if who and who not in names:
+        # Somebody who has left is not in the list of members, but still has a name.
+        names[who] = get(f"{members}/{who}", absent={"name": "a deleted user"})["name"]
+    print(f"- {task['title']}" + (f" (finished by {names[who]})" if who else ""))
