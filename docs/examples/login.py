@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import urllib3
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.flask_client import OAuth
-from flask import Flask, Response, redirect, request, session
+from flask import Flask, make_response, redirect, render_template_string, request, session
 
 ORIGIN, SERVICE = os.environ["ORIGIN"], os.environ["SERVICE"]
 
@@ -36,22 +36,53 @@ def end_of_session():
     return provider.load_server_metadata().get("end_session_endpoint")
 
 
-def say(text, status=403):
-    # Never as HTML, because the text can come from another server, or from a link of a stranger.
-    return Response(text, status, mimetype="text/plain")
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in</title>
+<style>
+  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+  body { background: Canvas; }
+  main { max-width: 30rem; margin: 2rem auto; padding: 0 1rem; }
+</style>
+<main>
+  <h1>Sign in</h1>
+  <p>{{ text }}</p>
+  <p><a href="/login?{{ {"next": wanted} | urlencode }}">{{ link }}</a></p>
+</main>
+"""
+
+
+def say(text, status=403, link="Sign in with another account"):
+    # The text can come from another server, or from a link of a stranger: the template escapes it.
+    wanted = session.get("next", "/")
+    page = render_template_string(PAGE, text=text, link=link, wanted=wanted)
+    response = make_response(page, status)
+    response.headers["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'"
+    if status in (400, 403):
+        # The provider then asks for the account, although it still knows the refused one.
+        response.set_cookie("out", "1", 30 * 86400, path="/login", secure=True, samesite="Lax")
+    return response
+
+
+@app.errorhandler(500)
+def fail(_error):
+    return say("The provider or the service does not answer. Try again.", 502, "Try again")
 
 
 @app.get("/login")
 def login():
     wanted = request.args.get("next", "/")[:1000]
     if not wanted.isprintable():
-        return say("This link is broken. Open the page itself.", 400)
+        return say("This link is broken.", 400, "Sign in")
     session["next"] = wanted
     if not end_of_session():
         # This page cannot end the session at the provider, so the provider asks for the account.
         ask = {"prompt": "select_account"}
     elif "out" in request.cookies:
-        # The last user has signed out. The provider asks even if its own session has not ended.
+        # The last user has signed out or was refused. The provider asks even if its own session
+        # has not ended.
         ask = {"prompt": "login"}
     else:
         ask = {}
@@ -62,7 +93,9 @@ def login():
 def out():
     query = {"client_id": os.environ["CLIENT_ID"], "post_logout_redirect_uri": f"{ORIGIN}/"}
     end = end_of_session()
-    return redirect(f"{end}?{urlencode(query)}") if end else say("You are signed out.", 200)
+    if end:
+        return redirect(f"{end}?{urlencode(query)}")
+    return say("You are signed out.", 200, "Sign in again")
 
 
 @app.get("/login/callback")
@@ -85,9 +118,12 @@ def callback():
         if made.status != 400:
             break
     if made.status == 404:
-        return say("You have no account here: ask an owner of your workspace.")
+        text = f"{email['email']} has no account here. Ask an owner of your workspace to add it."
+        return say(text)
+    if made.status == 400:
+        return say(made.json()["message"], 400)
     if made.status != 201:
-        return say(made.json()["message"], made.status)
+        return say(f"{made.json()['message']}.", made.status, "Try again")
     # Go where the person wanted to go. The slash ends the host, so it is never another origin.
     response = redirect(ORIGIN + "/" + session.pop("next", "").removeprefix("/"))
     cookie = {"path": "/api", "max_age": 30 * 86400}

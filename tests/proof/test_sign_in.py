@@ -57,7 +57,7 @@ class Site(NamedTuple):
     folder: Path
     # The front end that nginx serves.
     page: Path
-    # The proxies between nginx and the other two.
+    # The proxies before the other two.
     service: Gate
     login: Gate
 
@@ -95,7 +95,7 @@ def module_site(database_url, tmp_path_factory):
         hosts, server = f"server 127.0.0.1:{gates[0].port};", front.tls(folder, port) + locations
         site = front.service_site(folder, hosts, server)
         variables = {"ORIGIN": origin, "LOGIN_KEY": LOGIN_KEY, "SECRET_KEY": "x" * 32}
-        variables |= {"SERVICE": f"http://127.0.0.1:{service.port}", **CLIENT}
+        variables |= {"SERVICE": f"http://127.0.0.1:{gates[0].port}", **CLIENT}
         serve[0] = str(python.with_name(serve[0]))
         login = replaced(shlex.join(serve), (":9000", f":{login_port}")).split()
         issuer = environment(PORT=str(provider), CALLBACK=f"{origin}/login/callback", **CLIENT)
@@ -184,15 +184,16 @@ def test_only_a_person_with_an_account_and_a_verified_address_gets_a_session(sit
         [True],
     ]
     refused = {
-        "nobody@example.com": "You have no account here: ask an owner of your workspace.",
+        "nobody@example.com": "nobody@example.com has no account here. Ask an owner of your"
+        " workspace to add it.",
         **{with_claims(email_verified=form): UNVERIFIED for form in forms},
         with_claims(email=None): "email: must not be null",
     }
     before = count(connection, "tokens")
     seen = told(site, "logins", LOGINS=json.dumps([*refused]))
-    assert [*zip(refused, seen, strict=True)] == [
-        (login, [text, 0]) for login, text in refused.items()
-    ]
+    for text, (page, sessions) in zip(refused.values(), seen, strict=True):
+        assert (text in page, sessions) == (True, 0), page
+        assert "Sign in with another account" in page
     assert count(connection, "tokens") == before
     ((text, sessions),) = told(
         site, "logins", LOGINS=json.dumps([with_claims(email_verified="true")])
@@ -228,7 +229,7 @@ def test_a_link_to_the_login_page_with_control_characters_gets_400(site):
         response = opened(site, f"/login?next=/{path}")
         assert (response.status, response.headers["Content-Type"]) == (
             400,
-            "text/plain; charset=utf-8",
+            "text/html; charset=utf-8",
         )
     assert opened(site, f"/login?next={quote('/?of=ü b')}").status == 302
 
@@ -238,7 +239,35 @@ def test_a_link_to_the_login_page_cannot_run_a_script(site):
     response = opened(
         site, f"/login/callback?error={quote(script)}&error_description={quote(script)}"
     )
-    assert (response.status, response.headers["Content-Type"]) == (403, "text/plain; charset=utf-8")
+    assert response.status == 403
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none';")
+    page = response.data.decode()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_person_who_signed_in_with_the_wrong_account_can_choose_another_one(site, connection):
+    wanted = {"LOGIN": "nobody@example.com", "OTHER": "alice@example.com"}
+    seen = told(site, "another", WANTED="/?of=a%20link", **wanted)
+    assert seen["page"] == ["Sign in", "en", True]
+    # The provider asks, both after the link and after opening the page again.
+    assert seen["asked"] == [True, True]
+    assert (seen["url"], seen["sessions"]) == (f"{site.origin}/?of=a%20link", 1)
+
+
+def test_the_login_page_says_so_if_something_else_answers_in_place_of_the_service(site):
+    other = b"HTTP/1.1 502 X\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+    asked = Event()
+
+    def at_service(content):
+        if content.startswith(b"POST /api/session"):
+            asked.set()
+        return other if asked.is_set() and content.startswith(b"HTTP/1.1 ") else content
+
+    site.service.behaves(at_service)
+    ((text, sessions),) = told(site, "logins", LOGINS=json.dumps(["alice@example.com"]))
+    assert "The provider or the service does not answer. Try again." in text
+    assert sessions == 0
 
 
 @pytest.mark.parametrize("polls", ["", "yes"])
@@ -359,7 +388,7 @@ def test_people_with_disabilities_meet_no_serious_barrier_on_the_example_pages(s
     shutil.copy(EXAMPLES / "tasks.html", assets)
     seen = told(site, "barriers", TOKEN=TOKENS["alice"])
     assert seen == {name: [True, []] for name in seen}
-    assert len(seen) == 3 * 2 * 2
+    assert len(seen) == 8 * 2 * 2
 
 
 def test_an_owner_adds_an_address_and_its_person_signs_in_as_a_member(site, connection, cast):
