@@ -195,9 +195,10 @@ def list_tasks(query: Values) -> Response:
     The list includes subtasks. A task must match all filters. With ``sort=dueDate``, the task that
     is due soonest comes first, and tasks without a due date come last. With ``sort=completedAt``,
     the task that was completed last comes first, and tasks that are not completed come last. With
-    ``q``, each request searches the newest 10 000 tasks that match the other filters; the next page
-    continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
-    ``q`` and ``sort``, all pages together search only the newest 10 000 tasks.
+    ``q``, each request searches the newest 10 000 tasks that match the other filters, or fewer if
+    their titles and the words are very long; the next page continues with older tasks. So a page
+    can be empty although ``nextCursor`` is not null. With ``q`` and ``sort``, all pages together
+    search only the newest of these tasks.
     """
     require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
     completed = query["completed_after"], query["completed_before"]

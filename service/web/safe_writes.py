@@ -31,9 +31,11 @@ VERSION_TAG = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 # As int4multirange, which is the type of the parameter ``versions`` of statements.
 ANY_VERSION, NO_VERSION = "{(,)}", "{}"
 
-# A response is stored if it has at most so many bytes more than the body of its request. A short
-# request could otherwise store megabytes: a batch returns the tasks that it changes whole.
-MAX_MORE = 1_048_576
+# A response is stored if it has at most MAX_MORE bytes more than the body of its request. A short
+# request could otherwise store megabytes: a batch returns the tasks that it changes whole. If it
+# has over FEW_MORE bytes more, it counts as long: all responses of a user that are stored together
+# with a long one are limited, see idempotency/finish.
+FEW_MORE, MAX_MORE = 16_384, 1_048_576
 
 T = TypeVar("T")
 Whose = Literal["workspace", "path", "user"]
@@ -100,8 +102,8 @@ def once_per_key(
             return replay(stored, stored.status)
         response = view()
         content = response.get_data()
-        short = len(content) <= len(read_bytes(request)) + MAX_MORE
-        body = (current_state().stored_body or content.decode()) if short else None
+        more = len(content) - len(read_bytes(request))
+        body = (current_state().stored_body or content.decode()) if more <= MAX_MORE else None
         headers = {
             name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers
         }
@@ -111,6 +113,7 @@ def once_per_key(
             status=response.status_code,
             headers=to_json(headers),
             body=body,
+            is_long=more > FEW_MORE,
             **known,
         )
         if finished and not finished.is_member:

@@ -368,7 +368,10 @@ BEGIN
                 UNION ALL
                SELECT workspace_id FROM members WHERE user_id = OLD.user_id
            )
-       AND (workspace_id = OLD.workspace_id OR body LIKE '%' || OLD.workspace_id || '%')
+       AND (workspace_id = OLD.workspace_id
+            OR OLD.workspace_id = ANY (shows)
+            -- A release before 1.3.0 has stored this response.
+            OR shows IS NULL AND body LIKE '%' || OLD.workspace_id || '%')
        -- A request that renews an expired key holds its row while it waits for the workspace.
        AND created_at >= now() - interval '24 hours';
     RETURN NULL;

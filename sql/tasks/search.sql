@@ -2,7 +2,8 @@
 -- One page of the tasks of the active workspace that pass the filters and contain all words of q.
 -- PostgreSQL reads the titles of at most 10 000 tasks, the newest that pass the filters. An index
 -- of words would make this limit unnecessary, but would make creating a task half as expensive
--- again.
+-- again. LIKE may compare each byte of a title with each byte of the words, so it gets fewer titles
+-- if they and the words are long: "found" is NULL for the others.
 -- In the order by age, each page continues after the cursor and searches the next 10 000 tasks. In
 -- the orders by due date and by completion, only the newest 10 000 tasks are searched.
 WITH searched AS MATERIALIZED (
@@ -11,15 +12,24 @@ WITH searched AS MATERIALIZED (
                WHEN 'dueDate' THEN coalesce(due_date, '9999-01-01T00:00:00Z')
                WHEN 'completedAt' THEN coalesce(completed_at, '1899-01-01T00:00:00Z')
            END AS moment,
-           lower(title) LIKE ALL (
-               ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
-           ) AS found
+           CASE WHEN sum(octet_length(title)) OVER newest * (
+                         SELECT sum(octet_length(pattern)) FROM unnest(%(q)s::text[]) AS pattern
+                     ) <= 20000000
+                THEN lower(title) LIKE ALL (
+                         ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
+                     )
+           END AS found
       FROM tasks AS task
      WHERE workspace_id = %(workspace_id)s
        AND (%(after_id)s::uuid IS NULL
             OR %(sort)s IS NOT NULL
             OR id < %(after_id)s)
        AND matches(task, %(filters)s, %(user_id)s, %(workspace_id)s)
+    WINDOW newest AS (
+           ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
+                    id DESC
+            ROWS UNBOUNDED PRECEDING
+           )
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
               id DESC
      LIMIT 10000
@@ -63,8 +73,10 @@ SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT le
                SELECT id_cursor(id)
                  FROM searched
                 WHERE %(sort)s IS NULL
-                ORDER BY id DESC
-               OFFSET 9999
+                  AND found IS NOT NULL
+                  AND (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
+                ORDER BY id
+                LIMIT 1
            )
        ) AS next_cursor
   FROM page_length(

@@ -1,8 +1,11 @@
 """The search of tasks finds words of titles, with the filters and the orders of the list."""
 
+import uuid
+
 import psycopg
 import pytest
 from support.http import ids, invalid_field, read_all
+from support.rows import count
 from support.statements import configure, flattened
 
 from service.api.filters import filters_of
@@ -88,4 +91,24 @@ def test_a_search_that_finds_nothing_reads_ten_thousand_rows(connection, cast, m
             found = cursor.execute(explain, searched).fetchone()
             nodes = flattened(found["QUERY PLAN"][0])
             read = [node["Actual Rows"] for node in nodes if node.get("Relation Name") == "tasks"]
-            assert sum(read) == 10_000, more
+            # The window of the statement reads one row ahead.
+            assert sum(read) == 10_001, more
+
+
+def test_a_search_for_long_words_in_long_titles_compares_few_bytes_and_goes_on(
+    alice, cast, connection
+):
+    """LIKE compares each byte of a title with each byte of a word if both repeat one letter."""
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by)"
+        " SELECT %s, repeat('a', 499) || CASE n %% 200 WHEN 0 THEN 'b' ELSE 'a' END, %s"
+        " FROM generate_series(0, 999) AS n",
+        (cast["acme"], cast["alice"]),
+    )
+    page = alice.get(f"/tasks?q={'a' * 117}c").get_json()
+    searched = f"id >= '{uuid.UUID(page['nextCursor'])}'"
+    assert page["data"] == []
+    # Two bytes of the pattern are percent signs.
+    assert count(connection, "tasks", searched) == 20_000_000 // (500 * 120) == 333
+    assert len(read_all(alice, "/tasks", q=f"{'a' * 117}b")) == 5
+    assert len(read_all(alice, "/tasks", q="a", limit=200)) == 1000

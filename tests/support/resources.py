@@ -305,7 +305,7 @@ RESOURCES = [
         rejected={"key": ["", "x" * 256]},
         accepted={"key": ["x", "x" * 255]},
         # These are NULL until the first request with the key has ended.
-        nullable="status headers body",
+        nullable="status headers body shows",
     ),
     TableEntry(
         "webhooks",

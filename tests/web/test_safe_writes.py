@@ -554,3 +554,42 @@ def test_a_user_who_lost_the_role_gets_the_first_response_to_a_repeat_but_new_ke
     # The stored keys end with the membership.
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["adam"],))
     assert {response.status_code for response in sent("a-")} == {404}
+
+
+def test_the_responses_that_a_user_can_store_with_short_requests_are_limited(
+    alice, connection, cast
+):
+    """A repeat of a request whose response is not stored is told so, and changes nothing."""
+    task = alice.post("/tasks", {"title": "x", "description": "y" * 65_536}).get_json()
+    path = f"/tasks/{task['id']}"
+    # As many stored bytes as the limit allows.
+    connection.execute(
+        "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, status, body)"
+        " VALUES (%s, %s, 'old', '', 200, repeat('x', 67108864))",
+        (cast["acme"], cast["alice"]),
+    )
+    stored = "SELECT key, octet_length(body) AS length FROM idempotency_keys WHERE key <> 'old'"
+    for key, body, replayed in (("1", {"title": "y"}, 200), ("2", {"title": "z"}, 409)):
+        headers = {"Idempotency-Key": key}
+        assert alice.patch(path, body, headers=headers).status_code == 200
+        assert alice.patch(path, body, headers=headers).status_code == replayed
+    assert alice.patch(path, {"description": None}, headers={"Idempotency-Key": "3"})
+    rows = {row["key"]: row["length"] for row in connection.execute(stored)}
+    assert rows["1"] > 65_536
+    assert rows["2"] is None
+    assert rows["3"] < 1000, "a short response is stored in any case"
+    assert alice.get(path).get_json()["version"] == 4
+
+
+def test_who_leaves_a_workspace_loses_the_responses_that_show_it_and_keeps_the_others(
+    alice, initech, cast, connection
+):
+    """The removal finds them without reading the stored responses."""
+    insert_member(connection, initech, cast["bob"], "owner")
+    path = f"/workspaces/{initech}"
+    assert alice.patch(path, {"name": "New"}, headers={"Idempotency-Key": "there"})
+    assert alice.post("/tasks", {"title": "x"}, headers={"Idempotency-Key": "here"})
+    connection.execute("UPDATE idempotency_keys SET body = 'unreadable'")
+    assert alice.delete(f"{path}/members/{cast['alice']}").status_code == 204
+    kept = connection.execute("SELECT key FROM idempotency_keys").fetchall()
+    assert kept == [{"key": "here"}]
