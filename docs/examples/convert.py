@@ -41,7 +41,8 @@ program, slug, *before = sys.argv[1:]
 known = set()
 for path in before:
     with open(path, encoding="utf-8") as export:
-        known.update(json.loads(line).get("id") for line in export)
+        lines = map(json.loads, export)
+        known.update(line.get("id") for line in lines if line["type"] == "task")
 texts, above, section = Counter(), {}, ""
 counted, kept, described, left = Counter(), Counter(), Counter(), Counter()
 
