@@ -2,18 +2,10 @@
 WITH item AS MATERIALIZED (
     SELECT ordinality, workspace_id, user_id, role, joined_at
       FROM json_populate_recordset(NULL::members, %(rows)s) WITH ORDINALITY AS item
-), person AS MATERIALIZED (
-    -- Users come first in the order of locks.
-    SELECT id
-      FROM users
-     WHERE id IN (SELECT user_id FROM item)
-     ORDER BY id
-       FOR NO KEY UPDATE
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role, joined_at)
     SELECT workspace_id, user_id, role, coalesce(joined_at, now_ms())
       FROM item
-     WHERE (SELECT count(*) FROM person) >= 0
 )
 UPDATE users
    SET active_workspace_id = first.workspace_id

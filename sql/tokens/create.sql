@@ -1,7 +1,7 @@
 -- Create an API token for a user; with a workspace, only if the user is a member of it.
 -- The table has only the hash of the token.
 WITH person AS MATERIALIZED (
-    -- The user comes first in the order of locks.
+    -- Users are locked before members, see lock_workspace().
     SELECT id
       FROM users
      WHERE id = %(user_id)s

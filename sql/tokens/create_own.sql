@@ -4,7 +4,7 @@
 -- the caller's.
 -- The table has only the hash of the token.
 WITH counted AS MATERIALIZED (
-    -- The user comes first in the order of locks.
+    -- Users are locked before members, see lock_workspace().
     SELECT lock_and_count_tokens(%(user_id)s, %(session_id)s) AS tokens
 ), place AS MATERIALIZED (
     -- Without this lock the membership could end meanwhile, and the token would not be revoked with
