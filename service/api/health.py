@@ -10,14 +10,13 @@ from service.database.pool import UnusableDatabase
 from service.database.statements import (
     FunctionFile,
     UnusableObject,
-    function_files,
     migrations,
     schema_objects,
+    texts_of_functions,
     to_json,
 )
 from service.values import schemas
 from service.values.types import MAX_NAME, OneOf, Text
-from service.version import version
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import reply
@@ -81,8 +80,7 @@ def check_health() -> Response:
     current_state().deadline = current_state().arrived + TIME_LIMIT
     try:
         found = retried(lambda: db.row(Readiness, "health/check", migrations=migrations()))
-        files = {"functions": function_files(), "release": version()}
-        if found.pending or db.rows(FunctionFile, "health/functions", **files):
+        if found.pending or db.rows(FunctionFile, "health/functions", **texts_of_functions()):
             raise http_error("migrations_pending", RETRY_AFTER)
     except (errors.UndefinedTable, errors.InsufficientPrivilege):
         # The next statement finds out what is missing, or what this role may not use.

@@ -1,26 +1,27 @@
 -- Workspaces, and the lock of each, which a write takes first.
 
 -- The rule: a write takes the lock of its workspace before it reads or locks a row. It shares the
--- lock if it then waits for one row at most (a POST of a task or a meeting, a PATCH without parentId);
--- otherwise it has the lock alone (a DELETE, a PATCH with parentId, members, webhooks, the first
--- reader of the feed, the end of a workspace or of a user).
+-- lock if it then waits for one row at most (a POST of a task or a meeting, a PATCH without
+-- parentId). Otherwise it has the lock alone (a DELETE, a PATCH with parentId, members, webhooks,
+-- the first reader of the feed, the end of a workspace or of a user).
 -- So no two writes wait for each other: whoever has the lock alone meets nobody, and whoever shares
--- it holds no row while it waits for one. A batch is the exception, see begin_batch(). A transaction
--- that shares the lock must not ask for it alone.
+-- it holds no row while it waits for one. A batch is the exception, see begin_batch(). A
+-- transaction that shares the lock must not ask for it alone.
 -- The queue of this lock is first in, first out, unlike that of a row, so new sharers cannot pass a
--- write that waits for the lock alone. The lock ends with the transaction, before events are posted.
--- Reads and the gate do not take it. After it come users, then members, as users belong to several
--- workspaces; everything else in any order.
--- The command load takes it only for suggestions, because it may run for minutes: the row of a parent
--- keeps it apart from requests, and it raises the versions of its objects after it has inserted them.
+-- write that waits for the lock alone. The lock ends with the transaction, before events are
+-- posted. Reads and the gate do not take it. After it come users, then members, because users
+-- belong to several workspaces; everything else in any order.
+-- The command load takes it only for suggestions, because it may run for minutes: the row of a
+-- parent keeps it apart from requests, and it raises the versions of its objects after it has
+-- inserted them.
 -- A statement that has waited still has its old snapshot. So what must be true when a write happens
 -- is read after the lock by a function in PL/pgSQL, in which each statement has a new snapshot.
 -- The lock is an advisory lock with two keys, 7 and a hash of the id. Workspaces with the same hash
 -- only wait for each other; whoever locks several takes them in the order of the hash.
 
--- Lock a workspace for this transaction alone, and return its id. Fail if the transaction had to wait
--- and the credential of the request is no longer one of a member: "Workspace not found". An operator
--- has no credential: token_id is NULL. PostgreSQL inlines this function and the next.
+-- Lock a workspace for this transaction alone, and return its id. Fail if the transaction had to
+-- wait and the credential of the request is no longer one of a member: "Workspace not found". An
+-- operator has no credential: token_id is NULL. PostgreSQL inlines this function and the next.
 CREATE OR REPLACE FUNCTION lock_workspace(
     workspace_id uuid, token_id uuid DEFAULT NULL
 ) RETURNS uuid
