@@ -179,6 +179,21 @@ def test_a_request_waits_for_a_lock_for_a_quarter_of_the_time_of_a_statement_and
     assert count(connection, "tasks") == 1
 
 
+def test_writes_that_have_waited_for_a_workspace_share_it_afterwards(
+    connection, cast, others, threads, client, ids, send
+):
+    other = others()
+    other.execute("SELECT FROM tasks FOR UPDATE")
+    with held(others(), cast["acme"]):
+        change = threads.submit(send, "PATCH /api/tasks/<id:id>")
+        create = threads.submit(client.post, "/tasks", {"title": "x"})
+        until_waiting(connection, change, 2)
+    assert create.result(20).status_code == 201
+    assert not change.done()
+    other.rollback()
+    assert change.result(20).status_code == 200
+
+
 def test_a_write_that_wants_the_workspace_alone_is_not_passed_by_new_sharers(
     connection, cast, others, threads, ids, client, send
 ):
@@ -218,7 +233,6 @@ def rows(connection):
     [
         (name, how)
         for name in WRITES
-        if name != "GET /api/events"
         for how in ("membership", "token", "user", *(["role"] if name in BY_ROLE else []))
     ],
 )
@@ -226,6 +240,8 @@ def test_what_ended_while_a_write_waited_for_its_workspace_has_ended_when_it_wri
     connection, cast, others, threads, ids, send, name, how
 ):
     insert_member(connection, cast["acme"], cast["charlie"], "owner")
+    if name == "GET /api/events":
+        connection.execute("UPDATE feeds SET read_at = NULL")
     with held(others(), cast["acme"]):
         running = threads.submit(send, name, headers={"Idempotency-Key": "k"})
         until_waiting(connection, running)
@@ -380,6 +396,19 @@ def test_at_most_one_batch_shares_the_workspace_so_a_removal_waits_for_one_only(
     assert connection.execute(query).fetchone()["count"] == 1
     other.rollback()
     assert [running.result(20).status_code for running in (*batches, removal)] == [200, 200, 204]
+
+
+@pytest.mark.parametrize("name", [name for name in WRITES if "batch with" in name])
+def test_a_batch_that_has_the_workspace_alone_locks_no_task_before_it_does(
+    connection, cast, others, threads, ids, send, name
+):
+    """A single write that shares the workspace may need this task, and would wait for the batch."""
+    with held(others(), cast["acme"], shared=True):
+        running = threads.submit(send, name)
+        until_waiting(connection, running)
+        free = connection.execute("SELECT FROM tasks FOR UPDATE SKIP LOCKED").fetchall()
+        assert len(free) == 1
+    assert running.result(20).status_code == 200
 
 
 def test_single_writes_run_while_a_batch_runs(connection, cast, others, threads, client, ids):

@@ -155,16 +155,47 @@ def test_the_count_of_members_is_right_when_members_join_and_leave_at_the_same_t
     assert count() == {**before, "version": before["version"] + 2}
 
 
+# What commands do with a workspace, and the parameters.
+COMMANDS = {
+    "workspaces/end_memberships": {},
+    "workspaces/delete_rows": {},
+    "workspaces/delete": {},
+    "members/add": {"email": "charlie@example.com", "name": None, "role": "member"},
+    "members/update": {"role": "admin"},
+    "members/remove": {"user_id": None},
+    "users/delete": {"email": "bob@example.com"},
+    "users/finish_deactivation": {"since": "2026-01-01"},
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_waits_for_the_writes_that_share_its_workspace(connection, meanwhile, cast, name):
+    id = cast["bob"] if name == "users/finish_deactivation" else cast["acme"]
+    shared = f"SELECT share_workspace('{cast['acme']}')"
+    with meanwhile(shared, name, id=id, member_id=cast["bob"], **COMMANDS[name]):
+        assert connection.execute(
+            "SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 7 AND NOT granted"
+        ).fetchall()
+
+
 def test_whoever_locks_all_workspaces_of_a_user_takes_them_in_the_order_of_their_hashes(
     connection, meanwhile, cast
 ):
     """Without this order, the deletions of two users could deadlock."""
-    insert_member(connection, cast["globex"], cast["bob"])
-    order = "SELECT id::text AS id FROM workspaces ORDER BY uuid_hash(id)"
-    first, second = [row["id"] for row in connection.execute(order)]
+    # The order of their hashes is not that of their ids, nor that of the rows.
+    chosen = connection.execute(
+        "WITH known AS (SELECT new_id() AS id FROM generate_series(1, 20))"
+        " SELECT low.id::text AS low, high.id::text AS high"
+        "  FROM known AS low JOIN known AS high"
+        "    ON low.id < high.id AND uuid_hash(low.id) > uuid_hash(high.id) LIMIT 1"
+    ).fetchone()
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    for name, id in chosen.items():
+        insert(connection, "workspaces", id=id, name=name, slug=name)
+        insert_member(connection, id, cast["bob"])
     free = "SELECT pg_try_advisory_xact_lock(7, uuid_hash(%s)) AS free"
-    with meanwhile(LOCK.format(first), "users/delete", email="bob@example.com"):
-        assert connection.execute(free, (second,)).fetchone()["free"]
+    with meanwhile(LOCK.format(chosen["high"]), "users/delete", email="bob@example.com"):
+        assert connection.execute(free, (chosen["low"],)).fetchone()["free"]
 
 
 def test_creating_a_session_waits_for_a_running_deactivation_and_then_creates_none(
