@@ -308,7 +308,9 @@ BEGIN
         -- workspaces.
         DELETE FROM idempotency_keys
          WHERE workspace_id = '00000000-0000-0000-0000-000000000000'
-           AND user_id = delete_user.id;
+           AND user_id = delete_user.id
+           -- A request that renews an expired key holds its row while it waits for the user.
+           AND created_at >= clock_timestamp() - interval '24 hours';
         INSERT INTO deleted_users (id, deleted_at)
         VALUES (delete_user.id, now_ms())
             ON CONFLICT ON CONSTRAINT deleted_users_pkey DO UPDATE
@@ -372,8 +374,9 @@ BEGIN
             OR OLD.workspace_id = ANY (shows)
             -- A release before 1.3.0 has stored this response.
             OR shows IS NULL AND body LIKE '%' || OLD.workspace_id || '%')
-       -- A request that renews an expired key holds its row while it waits for the workspace.
-       AND created_at >= now() - interval '24 hours';
+       -- A request that renews an expired key holds its row while it waits for the workspace. A key
+       -- that expires while this transaction waits may be renewed too.
+       AND created_at >= clock_timestamp() - interval '24 hours';
     RETURN NULL;
 END
 $$;

@@ -52,6 +52,13 @@ def test_the_last_owner_cannot_leave_or_be_demoted_and_any_other_owner_can(
     assert rows(connection, owners, cast["acme"]) == [{"id": cast["bob"]}]
 
 
+def test_an_operator_can_add_a_deactivated_user(cli, connection, cast):
+    cli("user", "deactivate", "charlie@example.com")
+    assert value(cli("member", "add", "acme", "charlie@example.com")) == cast["charlie"]
+    found = "SELECT role FROM members WHERE workspace_id = %s AND user_id = %s"
+    assert rows(connection, found, cast["acme"], cast["charlie"]) == [{"role": "member"}]
+
+
 def test_a_workspace_without_owners_can_get_new_members_and_roles(cli, connection, cast):
     """A DELETE in SQL, past the service, can leave a workspace without owners."""
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))

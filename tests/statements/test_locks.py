@@ -198,6 +198,22 @@ def test_whoever_locks_all_workspaces_of_a_user_takes_them_in_the_order_of_their
         assert connection.execute(free, (chosen["low"],)).fetchone()["free"]
 
 
+def test_a_user_who_is_just_joining_another_workspace_is_not_deleted(connect, after, cast):
+    """The deletion has not locked that workspace, which could lose its last owner."""
+    other = connect()
+    insert_member(other, cast["globex"], cast["bob"])
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        after(other, "users/delete", email="bob@example.com")
+
+
+def test_the_removal_of_a_member_locks_the_user_before_the_member(connection, meanwhile, cast):
+    """PATCH /me locks them in this order too. In another order, the two could deadlock."""
+    held = f"SELECT FROM users WHERE id = '{cast['bob']}' FOR UPDATE"
+    member = {"id": cast["acme"], "member_id": cast["bob"], "user_id": None}
+    with meanwhile(held, "members/remove", **member):
+        assert not is_locked(connection, "members", "user_id = %s", cast["bob"])
+
+
 def test_creating_a_session_waits_for_a_running_deactivation_and_then_creates_none(
     connect, after, cast
 ):
