@@ -657,6 +657,21 @@ def test_a_deletion_is_refused_before_its_deliveries_would_take_too_long(
     assert count(connection, "deliveries") == deleted * webhooks
 
 
+def test_the_deliveries_of_all_tasks_that_a_batch_deletes_count_together(client, connection, cast):
+    for number in range(20):
+        subscribe(connection, cast["acme"], f"https://hooks.example.com/{number}")
+    author = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+    parents = [insert(connection, "tasks", **author) for _ in range(2)]
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, parent_id)"
+        " SELECT %s, 's', %s, unnest(%s::uuid[]) FROM generate_series(1, 500)",
+        (cast["acme"], cast["alice"], parents),
+    )
+    batch = {"delete": [{"id": parent} for parent in parents]}
+    assert "20 000 deliveries" in error_message(client.post("/tasks/batch", batch), 409)
+    assert count(connection, "tasks") == 1002
+
+
 def test_every_statement_that_locks_a_workspace_is_in_the_table_of_writes_or_is_a_command():
     """The functions of the schema take the lock; this finds a statement that calls none of them."""
     locking = {

@@ -286,6 +286,15 @@ def test_no_task_is_created_after_the_deactivation_of_its_assignee(
     assert connection.execute(newer).fetchall() == []
 
 
+def test_a_user_who_is_reactivated_while_a_deactivation_waits_stays_active(connection, after, cast):
+    (row,) = run(connection, "users/deactivate", email="bob@example.com")
+    reactivation = (
+        f"SELECT share_workspace('{cast['acme']}'); UPDATE users SET deactivated_at = NULL"
+    )
+    after(reactivation, "users/finish_deactivation", **row)
+    assert connection.execute("SELECT FROM users WHERE deactivated_at IS NOT NULL").fetchall() == []
+
+
 def test_recording_an_outcome_locks_the_webhook_before_the_delivery(
     connection, meanwhile, delivery
 ):
