@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from support.derived import by_name, views_of
 from support.http import Client, error_message, invalid_field, location
-from support.rows import count, insert_token
+from support.rows import activate, count, insert_token
 from support.statements import until_waiting
 
 from service.values import types
@@ -120,11 +120,15 @@ def titles(connection):
     return [tuple(row.values()) for row in rows]
 
 
+@pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("chosen", [0, 1])
 def test_of_two_meetings_with_the_same_id_a_request_finds_that_of_the_active_workspace(
-    alice, connection, shared, chosen
+    alice, connection, cast, shared, chosen, is_named
 ):
     header, other = {"Workspace-Id": shared[chosen]}, shared[1 - chosen]
+    if not is_named:
+        header = {}
+        activate(connection, shared[chosen], cast["alice"])
     assert alice.get(f"/meetings/{ID}", headers=header).get_json()["title"] == shared[chosen]
     changed = alice.patch(f"/meetings/{ID}", {"title": "Changed"}, headers=header)
     assert (changed.status_code, changed.get_json()["workspaceId"]) == (200, shared[chosen])
