@@ -286,6 +286,14 @@ def test_no_task_is_created_after_the_deactivation_of_its_assignee(
     assert connection.execute(newer).fetchall() == []
 
 
+def test_a_user_whose_deactivation_is_running_does_not_join(connection, connect, after, cast):
+    token, other = insert_token(connection, cast["alice"], "tmw_api_new"), connect()
+    run(other, "users/deactivate", email="charlie@example.com")
+    member = {"email": "charlie@example.com", "name": None, "role": "member"}
+    (row,) = after(other, "members/add", id=cast["acme"], token_id=token, **member)
+    assert (row["permitted"], row["can_join"], row["body"]) == (True, False, None)
+
+
 def test_a_user_who_is_reactivated_while_a_deactivation_waits_stays_active(connection, after, cast):
     (row,) = run(connection, "users/deactivate", email="bob@example.com")
     reactivation = (
