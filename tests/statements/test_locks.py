@@ -206,11 +206,14 @@ def test_a_user_who_is_just_joining_another_workspace_is_not_deleted(connect, af
         after(other, "users/delete", email="bob@example.com")
 
 
-def test_the_removal_of_a_member_locks_the_user_before_the_member(connection, meanwhile, cast):
+@pytest.mark.parametrize("name", ["members/remove", "workspaces/end_memberships"])
+def test_the_end_of_a_membership_locks_the_user_before_the_member(
+    connection, meanwhile, cast, name
+):
     """PATCH /me locks them in this order too. In another order, the two could deadlock."""
     held = f"SELECT FROM users WHERE id = '{cast['bob']}' FOR UPDATE"
     member = {"id": cast["acme"], "member_id": cast["bob"], "user_id": None}
-    with meanwhile(held, "members/remove", **member):
+    with meanwhile(held, name, **member):
         assert not is_locked(connection, "members", "user_id = %s", cast["bob"])
 
 
