@@ -145,7 +145,8 @@ $$;
 -- wait for the transactions of releases that do not lock the workspace, and may have missed the
 -- feed. PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each.
 -- The first call stores which transactions run, so each further call comes nearer to the end. Those
--- that have locked a workspace, or wait for it, are of this release; load locks the nil workspace.
+-- that have locked a workspace, or wait for it, are of this release. load locks the nil workspace,
+-- and is awaited only once it inserts suggestions.
 -- Return false if another one still runs after 50 ms.
 CREATE OR REPLACE FUNCTION await_older_releases(workspace_id uuid) RETURNS boolean
 LANGUAGE plpgsql
@@ -171,10 +172,17 @@ BEGIN
                     WHERE virtualtransaction = ANY (awaited)
                    EXCEPT
                    SELECT virtualtransaction
-                     FROM pg_locks
+                     FROM pg_locks AS known
                     WHERE locktype = 'advisory'
                       AND classid = 7
                       AND objsubid = 2
+                      AND NOT EXISTS (
+                              SELECT
+                                FROM pg_locks
+                               WHERE virtualtransaction = known.virtualtransaction
+                                 AND relation = 'suggestions'::regclass
+                                 AND mode = 'RowExclusiveLock'
+                          )
                );
         IF FOUND THEN
             RETURN true;

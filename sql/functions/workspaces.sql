@@ -11,9 +11,9 @@
 -- write that waits for the lock alone. The lock ends with the transaction, before events are
 -- posted. Reads and the gate do not take it. After it come users, then members, because users
 -- belong to several workspaces; everything else in any order.
--- The command load takes it only for suggestions, because it may run for minutes: the row of a
--- parent keeps it apart from requests, and it raises the versions of its objects after it has
--- inserted them.
+-- The command load does not take it, because it may run for minutes, and whoever has the workspace
+-- alone may wait for its rows. The row of a parent keeps it apart from requests, and it raises the
+-- versions of its objects after it has inserted them.
 -- A statement that has waited still has its old snapshot. So what must be true when a write happens
 -- is read after the lock by a function in PL/pgSQL, in which each statement has a new snapshot.
 -- The lock is an advisory lock with two keys, 7 and a hash of the id. Workspaces with the same hash

@@ -571,6 +571,54 @@ def test_the_first_reader_of_a_feed_does_not_wait_for_load(
         assert running.result(20).exit_code == 0
 
 
+def test_a_load_waits_for_no_removal_that_waits_for_a_member_whom_the_load_assigns_tasks(
+    connection, cast, others, threads, command, client, deadlocks
+):
+    """The removal has the workspace alone. The load must not fail in the end, after hours."""
+    lines = (
+        {"type": "task", "workspace": "acme", "title": "x", "assigneeId": "bob@example.com"},
+        {"type": "suggestion", "workspace": "acme", "kind": "k", "title": "x"},
+    )
+    text = "\n".join(json.dumps(line) for line in lines)
+    subscribe(connection, cast["acme"], "https://hooks.example.com/")
+    lock = "SELECT pg_advisory_xact_lock(1)"
+    other = others()
+    other.execute(lock)
+    wait = f"PERFORM ({lock}); RETURN NEW;"
+    with trigger(connection, "BEFORE INSERT ON suggestions", wait):
+        load = threads.submit(lambda: CliRunner().invoke(main, ["load", "-"], input=text))
+        until_waiting(connection, load)
+        removal = threads.submit(client.delete, MEMBER.format(**cast))
+        until_waiting(connection, removal, 2)
+        other.rollback()
+        assert load.result(20).exit_code == 0
+        assert removal.result(20).status_code == 204
+    assert deadlocks() == 0
+    assert count(connection, "events", "type = 'ai.suggestion.created'") == 1
+
+
+def test_the_first_reader_of_a_feed_waits_for_a_load_that_has_inserted_suggestions(
+    connection, client, others, threads, command
+):
+    """The load may have announced them to nobody."""
+    lock = "SELECT pg_advisory_xact_lock(1)"
+    other = others()
+    other.execute(lock)
+    lines = (
+        {"type": "suggestion", "workspace": "acme", "kind": "k", "title": "x"},
+        {"type": "task", "workspace": "acme", "title": "x"},
+    )
+    text = "\n".join(json.dumps(line) for line in lines)
+    wait = f"PERFORM ({lock}); RETURN NEW;"
+    with trigger(connection, "BEFORE INSERT ON tasks", wait):
+        load = threads.submit(lambda: CliRunner().invoke(main, ["load", "-"], input=text))
+        until_waiting(connection, load)
+        error_message(client.get("/events"), 503)
+        other.rollback()
+        assert load.result(20).exit_code == 0
+    assert client.get("/events").status_code == 200
+
+
 def test_a_deleted_workspace_is_gone_from_the_first_commit_on_and_another_run_goes_on(
     connection, cast, client, database_url, command
 ):
@@ -683,7 +731,6 @@ def test_every_statement_that_locks_a_workspace_is_in_the_table_of_writes_or_is_
         "tasks/create",
         "meetings/create",
         "load/begin",
-        "load/suggestion",
         "workspaces/delete",
     }
 
