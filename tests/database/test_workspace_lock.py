@@ -597,6 +597,21 @@ def test_a_load_waits_for_no_removal_that_waits_for_a_member_whom_the_load_assig
     assert count(connection, "events", "type = 'ai.suggestion.created'") == 1
 
 
+def test_a_task_to_which_a_load_adds_a_subtask_does_not_become_a_subtask(
+    connection, cast, others, threads, client, ids
+):
+    top, load = client.post("/tasks", {"title": "x"}).get_json()["id"], others()
+    load.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, parent_id)"
+        " VALUES (%(acme)s, 'x', %(alice)s, %(parent)s)",
+        {**cast, "parent": LOW},
+    )
+    change = threads.submit(client.patch, f"/tasks/{LOW}", {"parentId": top})
+    until_waiting(connection, change)
+    load.commit()
+    assert error_message(change.result(20), 400).startswith("parentId")
+
+
 def test_the_first_reader_of_a_feed_waits_for_a_load_that_has_inserted_suggestions(
     connection, client, others, threads, command
 ):
