@@ -263,6 +263,10 @@ def test_a_repeated_request_about_members_gets_the_first_response(
     assert error_message(sent(bob, "POST", path, NEW), 404)
 
 
+def test_a_stranger_who_leaves_a_workspace_does_not_learn_that_it_exists(charlie, cast, path):
+    assert "not found" in error_message(charlie.delete(f"{path}/{cast['charlie']}"), 404)
+
+
 def test_two_owners_who_remove_each_other_at_the_same_time_leave_one(
     together, alice, dora, cast, path, connection, roles
 ):

@@ -172,12 +172,15 @@ def test_a_request_waits_for_a_lock_for_a_quarter_of_the_time_of_a_statement_and
 ):
     if name == "GET /api/events":
         connection.execute("UPDATE feeds SET read_at = NULL")
-    client = Client(build(statement_timeout=2, webhook_key=KEY), TOKENS["alice"])
+    app = build(statement_timeout=2, webhook_key=KEY)
+    client = Client(app, TOKENS["alice"])
     with held(others(), cast["acme"]):
         response = send(name, client)
     assert "took too long" in error_message(response, 503)
     assert response.headers["Retry-After"] == "1"
     assert count(connection, "tasks") == 1
+    with app.extensions["pool"].connection() as pooled:
+        assert pooled.execute("SHOW lock_timeout").fetchone() == ("500ms",)
 
 
 def test_writes_that_have_waited_for_a_workspace_share_it_afterwards(
@@ -187,8 +190,9 @@ def test_writes_that_have_waited_for_a_workspace_share_it_afterwards(
     other.execute("SELECT FROM tasks FOR UPDATE")
     with held(others(), cast["acme"]):
         change = threads.submit(send, "PATCH /api/tasks/<id:id>")
+        until_waiting(connection, change)
         create = threads.submit(client.post, "/tasks", {"title": "x"})
-        until_waiting(connection, change, 2)
+        until_waiting(connection, create, 2)
     assert create.result(20).status_code == 201
     assert not change.done()
     other.rollback()
@@ -653,6 +657,15 @@ def test_a_deleted_workspace_is_gone_from_the_first_commit_on_and_another_run_go
     command("workspace", "delete", "acme", "--yes")
     assert count(connection, "workspaces", "slug = 'acme'") == 0
     assert (count(connection, "tasks"), count(connection, "deleted_versions")) == (0, 0)
+
+
+def test_the_rows_of_a_workspace_are_deleted_in_parts_of_any_size(connection, cast, ids):
+    parts = "SELECT delete_rows(%s, 1) AS deleted"
+    row = "INSERT INTO tasks (workspace_id, title, created_by, parent_id) VALUES (%s, 'x', %s, %s)"
+    connection.execute(row, (cast["acme"], cast["alice"], LOW))
+    while connection.execute(parts, (cast["acme"],)).fetchone()["deleted"]:
+        pass
+    assert (count(connection, "tasks"), count(connection, "meetings")) == (0, 0)
 
 
 def test_the_users_of_a_workspace_that_is_being_deleted_are_locked_only_at_the_end(
