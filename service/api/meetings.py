@@ -146,7 +146,8 @@ def get_meeting(id: str) -> Response:
     workspaces have a meeting with this id, GET returns the meeting of your active workspace, or
     else of the oldest workspace. PATCH and DELETE use the meeting of the workspace that
     ``Workspace-Id`` or the token names. If neither names one, they use the meeting of your active
-    workspace. If that has none, and several others have one, the response is 409.
+    workspace, and get 404 if it was deleted there. If your active workspace never had one, and
+    several others do, the response is 409.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
 

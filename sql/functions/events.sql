@@ -8,7 +8,7 @@
 -- they call this function, so that they make the JSON of the old object only if an event needs it.
 -- The caller has or shares the lock of the workspace. So the first reader of the feed, who waits
 -- for this lock alone, either waits for the change, or has added the feed before it. The command
--- load takes no lock: await_older_releases() waits for its suggestions.
+-- load takes no such lock: await_older_releases() waits for its suggestions.
 CREATE OR REPLACE FUNCTION announce(
     workspace_id uuid,
     type text,

@@ -108,8 +108,8 @@ $$;
 
 -- Return the workspace of the meeting with this id that a caller may change or delete, or NULL. If
 -- the request names a workspace (in_workspace_id), it is this one only. Otherwise the active
--- workspace comes first; if it has no such meeting and several others have one, the function fails,
--- so that a repeated DELETE takes no other meeting than the first one did.
+-- workspace comes first, even if the meeting was deleted there, so that a repeated DELETE takes no
+-- other meeting. If it never had one and several others do, the function fails.
 CREATE OR REPLACE FUNCTION workspace_of_meeting(
     id uuid, user_id uuid, in_workspace_id uuid, active_workspace_id uuid
 ) RETURNS uuid
@@ -124,7 +124,12 @@ DECLARE
          WHERE meeting.id = workspace_of_meeting.id
     );
 BEGIN
-    IF active_workspace_id = ANY (found) THEN
+    IF active_workspace_id = ANY (found) OR EXISTS (
+        SELECT
+          FROM deleted_versions
+         WHERE workspace_id = active_workspace_id
+           AND deleted_versions.id = workspace_of_meeting.id
+    ) THEN
         RETURN active_workspace_id;
     END IF;
     IF cardinality(found) > 1 THEN

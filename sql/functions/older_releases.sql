@@ -146,7 +146,7 @@ $$;
 -- feed. PostgreSQL locks a statement's tables before it takes the snapshot, so pg_locks shows each.
 -- The first call stores which transactions run, so each further call comes nearer to the end. Those
 -- that have locked a workspace, or wait for it, are of this release. load locks the nil workspace,
--- and is awaited only once it inserts suggestions.
+-- and is awaited only once it has announced suggestions of this workspace, see load/suggestion.
 -- Return false if another one still runs after 50 ms.
 CREATE OR REPLACE FUNCTION await_older_releases(workspace_id uuid) RETURNS boolean
 LANGUAGE plpgsql
@@ -180,8 +180,11 @@ BEGIN
                               SELECT
                                 FROM pg_locks
                                WHERE virtualtransaction = known.virtualtransaction
-                                 AND relation = 'suggestions'::regclass
-                                 AND mode = 'RowExclusiveLock'
+                                 AND locktype = 'advisory'
+                                 AND classid = 9
+                                 AND objid::bigint
+                                     = uuid_hash(await_older_releases.workspace_id)::bigint
+                                       & 4294967295
                           )
                );
         IF FOUND THEN

@@ -1,7 +1,7 @@
 -- Create an API token for a user; with a workspace, only if the user is a member of it.
 -- The table has only the hash of the token.
 WITH person AS MATERIALIZED (
-    -- Users are locked before members, see lock_workspace().
+    -- Users are locked before members, see sql/functions/workspaces.sql.
     SELECT id
       FROM users
      WHERE id = %(user_id)s

@@ -4,7 +4,7 @@
 -- the caller's.
 -- The table has only the hash of the token.
 WITH counted AS MATERIALIZED (
-    -- Users are locked before members, see lock_workspace().
+    -- Users are locked before members, see sql/functions/workspaces.sql.
     SELECT lock_and_count_tokens(%(user_id)s, %(session_id)s) AS tokens
 ), place AS MATERIALIZED (
     -- Without this lock the membership could end meanwhile, and the token would not be revoked with

@@ -616,8 +616,8 @@ def test_a_task_to_which_a_load_adds_a_subtask_does_not_become_a_subtask(
     assert error_message(change.result(20), 400).startswith("parentId")
 
 
-def test_the_first_reader_of_a_feed_waits_for_a_load_that_has_inserted_suggestions(
-    connection, client, others, threads, command
+def test_the_first_reader_of_a_feed_waits_for_a_load_that_has_announced_suggestions_there(
+    connection, client, charlie, others, threads, command
 ):
     """The load may have announced them to nobody."""
     lock = "SELECT pg_advisory_xact_lock(1)"
@@ -633,9 +633,11 @@ def test_the_first_reader_of_a_feed_waits_for_a_load_that_has_inserted_suggestio
         load = threads.submit(lambda: CliRunner().invoke(main, ["load", "-"], input=text))
         until_waiting(connection, load)
         response = client.get("/events")
+        elsewhere = charlie.get("/events")
         other.rollback()
         assert load.result(20).exit_code == 0
     assert "try again" in error_message(response, 503)
+    assert elsewhere.status_code == 200, "the load announced nothing there"
     assert client.get("/events").status_code == 200
 
 
