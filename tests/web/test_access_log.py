@@ -121,7 +121,7 @@ def test_the_log_line_says_how_long_the_request_queued_and_waited_for_a_database
 ):
     app = build(web_threads=1, pool_timeout=0.2)
     pool = app.extensions["pool"]
-    pool.open()
+    pool.open(wait=True)
     with pool.connection():
         late = {"http_server.arrived": monotonic() - 1, "http_server.queued": 0.5}
         response = Client(app, TOKENS["alice"]).get("/tasks", environ_overrides=late)
@@ -131,7 +131,7 @@ def test_the_log_line_says_how_long_the_request_queued_and_waited_for_a_database
     assert entry["ms"] >= 1000
     app = build(web_threads=1)
     pool = app.extensions["pool"]
-    pool.open()
+    pool.open(wait=True)
     with ThreadPoolExecutor(1) as threads, pool.connection():
         answer = threads.submit(Client(app, TOKENS["alice"]).get, "/tasks")
         wait_until(waits_for_a_connection, answer)
