@@ -9,8 +9,10 @@ from service.context import current_settings, current_state, db, retried
 from service.database.pool import UnusableDatabase
 from service.database.statements import (
     FunctionFile,
+    Part,
     UnusableObject,
     migrations,
+    parts_of_tables,
     schema_objects,
     texts_of_functions,
     to_json,
@@ -33,6 +35,8 @@ TIME_LIMIT = 1.9
 class Readiness(NamedTuple):
     # The database lacks migrations.
     pending: bool
+    # A newer release has migrated the database.
+    newer: bool
 
 
 class ServiceIndex(schemas.Resource):
@@ -70,7 +74,8 @@ def check_health() -> Response:
     """Return 200 if the service can serve requests, and 503 if it cannot
 
     The service can serve requests if the database is PostgreSQL 15 or later, accepts writes, stores
-    UTF-8 and has all migrations, and if the service has all its tables and the rights to use them.
+    UTF-8 and has all migrations, and if the service has all its tables, functions, triggers and
+    constraints, and the rights to use them.
 
     This request is for load balancers. It does not count against a rate limit, and it is answered
     within two seconds.
@@ -78,8 +83,10 @@ def check_health() -> Response:
     # Load balancers wait less long than other clients. The time limit includes the wait for a
     # thread.
     current_state().deadline = current_state().arrived + TIME_LIMIT
+    is_newer = False
     try:
         found = retried(lambda: db.row(Readiness, "health/check", migrations=migrations()))
+        is_newer = found.newer
         if found.pending or db.rows(FunctionFile, "health/functions", **texts_of_functions()):
             raise http_error("migrations_pending", RETRY_AFTER)
     except (errors.UndefinedTable, errors.InsufficientPrivilege):
@@ -90,6 +97,11 @@ def check_health() -> Response:
     except errors.ReadOnlySqlTransaction:
         raise http_error("read_only", RETRY_AFTER) from None
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
+    # A newer release may have replaced parts of tables.
+    if not unusable and not is_newer:
+        parts = db.rows(Part, "status/parts", tables=parts_of_tables())
+        if not all(part.is_tolerable for part in parts):
+            raise http_error("part_missing", RETRY_AFTER)
     if not unusable:
         return reply(to_json({"status": "ok"}))
     if any(item.owner for item in unusable):
@@ -97,4 +109,4 @@ def check_health() -> Response:
     # The command migrate creates this table; if it is missing, the command has never run on this
     # database.
     missing = any(item.name == "schema_migrations" for item in unusable)
-    raise http_error("migrations_pending" if missing else "table_missing", RETRY_AFTER)
+    raise http_error("migrations_pending" if missing else "part_missing", RETRY_AFTER)

@@ -23,6 +23,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import groupby
 from threading import Event, Thread
 from time import monotonic, sleep
 from typing import NamedTuple, TypeVar
@@ -36,9 +37,13 @@ from service.database.statements import (
     STATEMENTS,
     Connection,
     FunctionFile,
+    Part,
+    UnusableObject,
     checksum,
     function_files,
     migrations,
+    parts_of_tables,
+    schema_objects,
     text_of,
     texts_of_functions,
 )
@@ -52,6 +57,12 @@ LOCK_TIMEOUT = "2s"
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 # A migration in batches pauses while a synchronous standby or the archive is further behind.
 BEHIND_BYTES = 256 * 1024 * 1024
+
+BY_HAND = "although all migrations are applied"
+CHANGE_BACK = (
+    "restore the backup again if its restore ended early; otherwise change back what was changed by"
+    " hand"
+)
 
 WITHOUT_TRANSACTION, IN_BATCHES = "without a transaction", "in batches"
 
@@ -157,6 +168,43 @@ def pending_functions(connection: Connection) -> list[str]:
         rows = connection.rows(FunctionFile, "migrate/functions", **texts_of_functions())
         return [row.name for row in rows]
     return function_files()
+
+
+def missing_objects(items: list[UnusableObject]) -> str:
+    return f"{objects_in_words(items)} {'are' if len(items) > 1 else 'is'} missing {BY_HAND}"
+
+
+def missing_parts(parts: list[Part]) -> str:
+    return f"missing, invalid or disabled {BY_HAND}: {', '.join(map(str, parts))}"
+
+
+def objects_in_words(items: list[UnusableObject]) -> str:
+    """List objects by kind, like "the tables a, b and the function c"."""
+    texts = []
+    for kind, group in groupby(items, lambda item: item.kind):
+        names = [item.name for item in group]
+        texts.append(f"the {kind}{'s' * (len(names) > 1)} {', '.join(names)}")
+    return " and ".join(texts)
+
+
+def refuse_half_a_schema(connection: Connection) -> None:
+    """Raise ClickException if something is missing without which the service must not start.
+
+    A restore that ended early has recorded all migrations, but lacks what pg_restore creates last:
+    indexes, foreign keys and triggers. If only columns or indexes are missing, print a warning. A
+    newer release may have replaced parts, so its schema is not compared.
+    """
+    found = compare(connection)
+    if found.pending or found.newer:
+        return
+    unusable = connection.rows(UnusableObject, "status/unusable", **schema_objects())
+    if missing := [item for item in unusable if not item.owner]:
+        raise click.ClickException(f"{missing_objects(missing)}: {CHANGE_BACK}")
+    if parts := connection.rows(Part, "status/parts", tables=parts_of_tables()):
+        text = f"{missing_parts(parts)}: {CHANGE_BACK}"
+        if not all(part.is_tolerable for part in parts):
+            raise click.ClickException(text)
+        click.echo(f"warning: {text}", err=True)
 
 
 class Backend(NamedTuple):
@@ -425,6 +473,7 @@ def migrate_database(dry_run: bool) -> None:
     if dry_run:
         with connect(current_settings(), "migrate") as connection:
             names = pending_migrations(connection)
+            refuse_half_a_schema(connection)
     else:
         # On an interrupt, psycopg cancels the running statement. PostgreSQL ends the statement of a
         # process that just died after two seconds (sql/migrate/begin.sql).
@@ -437,6 +486,7 @@ def migrate_database(dry_run: bool) -> None:
         with connect(current_settings(), "migrate") as connection:
             if fault := fault_of_locale(connection):
                 click.echo(f"warning: {fault}", err=True)
+            refuse_half_a_schema(connection)
     for name in names:
         click.echo(name)
     if not names:

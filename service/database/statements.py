@@ -161,6 +161,33 @@ class UnusableObject(NamedTuple):
     owner: str | None
 
 
+class Part(NamedTuple):
+    """The row of a part of a table that is missing or does not work."""
+
+    # column, index, trigger or constraint.
+    kind: str
+    table_name: str
+    name: str
+
+    def __str__(self) -> str:
+        name = self.name if self.kind == "index" else f"{self.table_name}.{self.name}"
+        return f"{self.kind} {name}"
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Whether requests that do not need the part are right without it.
+
+        Without a trigger or a constraint, requests succeed that should not, and leave wrong rows.
+        """
+        return self.kind in ("column", "index")
+
+
+@cache
+def parts_of_tables() -> str:
+    """Return the parameter ``tables`` of status/parts, which finds the parts that are missing."""
+    return to_json(catalogue()["tables"])
+
+
 class JsonAsBytes(Loader):
     """Loads JSON as the bytes that PostgreSQL wrote, because the service only passes them on."""
 

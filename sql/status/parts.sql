@@ -1,5 +1,5 @@
--- Return the columns, indexes and triggers of the given tables that are missing or do not work. An
--- index is invalid if its creation failed, and a trigger may be disabled.
+-- Return the columns, indexes, triggers and constraints of the given tables that are missing or do
+-- not work. An index is invalid if its creation failed, and a trigger may be disabled.
 -- If a whole table is missing, its parts are not listed: status/unusable reports the table.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name))::oid AS table_oid
@@ -24,5 +24,23 @@ SELECT kind, table_name, name
            SELECT 'trigger', tgrelid, tgname::text
              FROM pg_trigger
             WHERE tgenabled IN ('O', 'A')
+            UNION ALL
+           SELECT 'constraint', conrelid, conname::text
+             FROM pg_constraint AS one
+            WHERE conrelid <> 0
+              -- PostgreSQL compares a foreign key by triggers of its own.
+              AND NOT EXISTS (
+                      SELECT
+                        FROM pg_trigger
+                       WHERE tgconstraint = one.oid
+                         AND tgenabled NOT IN ('O', 'A')
+                  )
+            UNION ALL
+           -- A column also has the constraints of its domain.
+           SELECT 'constraint', attrelid, conname::text
+             FROM pg_constraint
+             JOIN pg_attribute ON atttypid = contypid
+            WHERE attnum > 0
+              AND NOT attisdropped
        )
  ORDER BY kind, table_name, name;

@@ -16,11 +16,14 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from support.http import error_message
 from support.project import PROJECT
 from support.receivers import KEY, subscribe
 from support.rows import grants
 
 from service.__main__ import main
+from service.database.statements import catalogue
+from service.settings import Settings
 from service.webhooks.secrets import fingerprint
 
 
@@ -185,7 +188,87 @@ def test_a_missing_column_or_index_is_an_error_that_does_not_prevent_a_start(oth
         connection.execute("ALTER TABLE meetings RENAME agenda TO renamed")
         connection.execute("DROP INDEX tasks_by_parent")
     line = warned(other)[3]
-    assert "column meetings.agenda, index tasks_by_parent: the schema was changed by hand" in line
+    assert "column meetings.agenda, index tasks_by_parent: restore the backup again if" in line
+
+
+# What a restore lacks that ended early: pg_restore creates foreign keys and triggers last.
+HALF = """
+DO $$ DECLARE statement text; BEGIN
+    FOR statement IN
+        SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname)
+          FROM pg_constraint WHERE contype = 'f'
+         UNION ALL
+        SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
+          FROM pg_trigger WHERE NOT tgisinternal
+    LOOP EXECUTE statement; END LOOP;
+END $$
+"""
+# Each way to lose a trigger or a constraint, and the parts that check names then.
+LOST = {
+    "ALTER TABLE tasks DISABLE TRIGGER next_version": {"trigger tasks.next_version"},
+    "DROP TRIGGER add_feed ON webhooks": {"trigger webhooks.add_feed"},
+    "ALTER TABLE tokens DROP CONSTRAINT tokens_user_id_fkey": {
+        "constraint tokens.tokens_user_id_fkey"
+    },
+    # This is what `pg_restore --data-only --disable-triggers` leaves if it ends early.
+    "ALTER TABLE tokens DISABLE TRIGGER ALL": {"constraint tokens.tokens_user_id_fkey"},
+    "ALTER TABLE plans DROP CONSTRAINT plans_per_day_check": {
+        "constraint plans.plans_per_day_check"
+    },
+    "ALTER TABLE usage DROP CONSTRAINT usage_pkey": {
+        "constraint usage.usage_pkey",
+        "index usage_pkey",
+    },
+    HALF: set(),
+}
+
+
+@pytest.mark.parametrize("change", LOST)
+def test_without_a_trigger_or_a_constraint_check_migrate_and_healthz_fail(other, start, change):
+    client = start(Settings.read({"DATABASE_URL": other})).test_client()
+    assert client.get("/healthz").status_code == 200
+    with psycopg.connect(other, autocommit=True) as connection:
+        if change == HALF:
+            query = "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype='f'"
+            keys = connection.execute(query).fetchall()
+            triggers = [
+                (table, name)
+                for table, parts in catalogue()["tables"].items()
+                for name in parts.get("trigger", ())
+            ]
+            assert min(len(keys), len(triggers)) > 9
+        connection.execute(change)
+    lost = LOST[change] or {
+        *(f"constraint {table}.{name}" for table, name in keys),
+        *(f"trigger {table}.{name}" for table, name in triggers),
+    }
+    code, lines = check(other, "--start")
+    assert code == 1
+    text = "missing, invalid or disabled although all migrations are applied: "
+    found, _, remedy = lines[3].partition(f"schema      ERROR {text}")[2].partition(": ")
+    assert set(found.split(", ")) == lost
+    assert remedy.startswith("restore the backup again if its restore ended early")
+    ran = CliRunner().invoke(main, ["migrate"], env={"DATABASE_URL": other})
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == f"Error: {text}{found}: {remedy}\n"
+    message = "A table, function, trigger or constraint is missing; the command status names it"
+    assert error_message(client.get("/healthz"), 503) == message
+
+
+def test_migrate_warns_of_a_missing_index_and_fails_without_a_table_or_a_function(other):
+    def migrate():
+        ran = CliRunner().invoke(main, ["migrate"], env={"DATABASE_URL": other})
+        return ran.exit_code, ran.stderr.splitlines()
+
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("DROP INDEX tasks_by_parent")
+        code, (warning, end) = migrate()
+        assert (code, end) == (0, "nothing to do: the schema is up to date")
+        assert warning.startswith("warning: missing, invalid or disabled although all migrations")
+        connection.execute("ALTER TABLE plans RENAME TO renamed")
+        code, (error,) = migrate()
+        assert code == 1
+        assert error.startswith("Error: the table plans is missing although all migrations are")
 
 
 def test_for_a_role_at_its_connection_limit_the_remedy_is_alter_role(other, stranger):

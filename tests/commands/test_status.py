@@ -495,8 +495,13 @@ def problems(outcome):
             f"missing, invalid or disabled {schema.BY_HAND}: index tasks_by_due_date, trigger"
             f" meetings.next_version: {schema.CHANGE_BACK}",
         ),
+        (
+            "ALTER TABLE tokens DROP CONSTRAINT tokens_user_id_fkey",
+            f"missing, invalid or disabled {schema.BY_HAND}: constraint tokens.tokens_user_id_fkey:"
+            f" {schema.CHANGE_BACK}",
+        ),
     ],
-    ids=["pending", "another release", "renamed", "function", "column", "index and trigger"],
+    ids=["pending", "another release", "renamed", "function", "column", "two", "constraint"],
 )
 def test_a_schema_that_differs_from_the_release_is_the_only_problem_reported(
     change, problem, used, status_of
@@ -631,6 +636,15 @@ SELECT kind, table_name, name FROM (
      WHERE relnamespace = 'public'::regnamespace
      UNION
     SELECT 'trigger', tgrelid::regclass::text, tgname FROM pg_trigger WHERE NOT tgisinternal
+     UNION
+    SELECT 'constraint', conrelid::regclass::text, conname FROM pg_constraint
+     WHERE connamespace = 'public'::regnamespace AND conrelid <> 0 AND contype NOT IN ('n', 't')
+     UNION
+    SELECT 'constraint', attrelid::regclass::text, conname
+      FROM pg_constraint JOIN pg_attribute ON atttypid = contypid
+      JOIN pg_class ON pg_class.oid = attrelid
+     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT attisdropped
+       AND contype = 'c'
      UNION
     SELECT 'sequences', NULL, relname FROM pg_class
      WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from faults.cluster import Server
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
@@ -17,6 +18,7 @@ from support.http import Client, error_message
 from support.processes import is_running, wait_until
 from support.rows import TOKENS, restore_cast
 
+from service.__main__ import main
 from service.app import create_app
 from service.commands.migrate import migrate
 from service.settings import Settings
@@ -252,3 +254,26 @@ def test_the_cursor_of_an_empty_poll_gets_410_after_a_restore_of_the_database_fi
             assert error_message(answer, 410)
         # The other reader has listed nothing since then, so its cursor is still valid.
         assert poll(alice, other)["data"] == []
+
+
+def test_a_restore_that_ended_before_its_triggers_and_foreign_keys_does_not_go_into_service(server):
+    """A full disk can end pg_restore, which creates indexes, triggers and foreign keys last."""
+    server.dump()
+    server.execute("CREATE DATABASE restored LOCALE 'C.UTF-8' TEMPLATE template0")
+    settings = {"DATABASE_URL": server.url_of("restored")}
+    app = create_app(Settings.read(settings))
+    with closing(app.extensions["pool"]):
+        for step in ("pre-data", "data"):
+            server.restore("restored", f"--section={step}")
+        for command in (["migrate"], ["check"], ["check", "--start"]):
+            ran = CliRunner().invoke(main, command, env=settings)
+            assert ran.exit_code == 1
+            assert "constraint tokens.tokens_user_id_fkey, " in ran.output
+            assert "trigger tasks.next_version" in ran.output
+        client = app.test_client()
+        assert error_message(client.get("/healthz"), 503).endswith("command status names it")
+        server.restore("restored", "--section=post-data")
+        assert client.get("/healthz").status_code == 200
+        for command in (["migrate"], ["check"]):
+            ran = CliRunner().invoke(main, command, env=settings)
+            assert ran.exit_code == 0, ran.output

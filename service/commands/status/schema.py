@@ -1,11 +1,16 @@
 """Sections of ``status``: rights, the schema, and locks of its tables."""
 
-from itertools import groupby
 from typing import NamedTuple
 
-from service.commands.status.section import GRANT, Reader, Section
+from service.commands.migrate import (
+    BY_HAND,
+    CHANGE_BACK,
+    missing_objects,
+    missing_parts,
+    objects_in_words,
+)
+from service.commands.status.section import GRANT, Level, Reader, Section
 from service.database.remedies import RIGHTS
-from service.database.statements import UnusableObject
 
 # A lock is a problem if a session has waited for it for WAITED seconds, or if its holder has been
 # in the same state for more than LOCK seconds. The service's own statements end after
@@ -13,8 +18,6 @@ from service.database.statements import UnusableObject
 LOCK, WAITED = 5, 1
 
 NEWER = "the database has migrations of a newer release, with which this release works"
-BY_HAND = "although all migrations are applied"
-CHANGE_BACK = "the schema was changed by hand, so change it back"
 
 
 class Lock(NamedTuple):
@@ -62,13 +65,11 @@ def read_schema(reader: Reader) -> Section:
         text = f"migrations are pending ({', '.join(found.pending)})"
         section.problem(text, f"run the command migrate{other}")
     elif missing:
-        are = "are" if len(missing) > 1 else "is"
-        section.problem(f"{objects_in_words(missing)} {are} missing {BY_HAND}", CHANGE_BACK)
+        section.problem(missing_objects(missing), CHANGE_BACK)
     elif reader.parts:
-        parts = ", ".join(map(str, reader.parts))
-        text = f"missing, invalid or disabled {BY_HAND}: {parts}"
-        # Requests that do not need the missing part succeed, so this does not prevent a start.
-        section.problem(text, CHANGE_BACK, "tolerable")
+        is_tolerable = all(part.is_tolerable for part in reader.parts)
+        level: Level = "tolerable" if is_tolerable else "error"
+        section.problem(missing_parts(reader.parts), CHANGE_BACK, level)
     elif not reader.unusable:
         for error in dict.fromkeys(reader.broken):
             section.problem(f"{error} {BY_HAND}", CHANGE_BACK)
@@ -91,15 +92,6 @@ def read_locks(reader: Reader) -> Section:
     if hidden and not found:
         section.problem(f"a lock of a table hid the figures of {hidden}, and has ended since")
     return section
-
-
-def objects_in_words(unusable: list[UnusableObject]) -> str:
-    """List objects by kind, like "the tables a, b and the function c"."""
-    texts = []
-    for kind, items in groupby(unusable, lambda item: item.kind):
-        names = [item.name for item in items]
-        texts.append(f"the {kind}{'s' * (len(names) > 1)} {', '.join(names)}")
-    return " and ".join(texts)
 
 
 def lock_in_words(lock: Lock) -> str:

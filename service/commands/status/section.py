@@ -15,16 +15,22 @@ from psycopg import errors
 from service.commands.migrate import Comparison, compare
 from service.database.statements import (
     Connection,
+    Part,
     Row,
     UnusableObject,
-    catalogue,
+    parts_of_tables,
     schema_objects,
-    to_json,
 )
 from service.settings import Settings
 
-# The errors that statements raise in a database that lacks migrations.
-UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
+# The errors that statements raise in a database that lacks migrations, or primary keys, with which
+# GROUP BY needs no other columns.
+UNMIGRATED = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.GroupingError,
+)
 # Seconds after which a process without a sign of life is silent; it gives one every ten seconds.
 SILENT = 60
 GRANT = "to see more, GRANT pg_read_all_stats TO the user of DATABASE_URL"
@@ -81,19 +87,6 @@ class Process(NamedTuple):
     silent_seconds: float
 
 
-class Part(NamedTuple):
-    """A part of the schema that is missing or does not work."""
-
-    # column, index or trigger.
-    kind: str
-    table_name: str
-    name: str
-
-    def __str__(self) -> str:
-        name = self.name if self.kind == "index" else f"{self.table_name}.{self.name}"
-        return f"{self.kind} {name}"
-
-
 class Reader:
     """Reads the rows of all sections, and notes which statements fail.
 
@@ -133,7 +126,7 @@ class Reader:
         found = self.migrations
         if self.unusable or found.pending or found.newer or not found.applied:
             return []
-        return self.rows(Part, "status/parts", tables=to_json(catalogue()["tables"]))
+        return self.rows(Part, "status/parts", tables=parts_of_tables())
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Read all rows; return none if a table is locked or missing, or if rights are missing."""
