@@ -109,7 +109,7 @@ def test_every_command_and_option_that_a_page_shows_exists(page):
 def test_the_wheel_that_the_deployment_page_installs_has_the_version_of_the_package():
     version = metadata.version("task-meeting-workspace-service")
     for page in ("docs/operations/deployment.md", "docs/operations/running.md"):
-        assert f"/opt/task-service/{version}" in read(page) or f"old={version} " in read(page)
+        assert f"/opt/task-service/{version}" in read(page) or f"old={version}\n" in read(page)
     wheel = f"dist/task_meeting_workspace_service-{version}-py3"
     assert wheel in read("docs/operations/deployment.md")
     assert PROJECT.joinpath("docs/deploy/task-service").stat().st_mode & 0o111

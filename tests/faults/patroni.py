@@ -81,8 +81,8 @@ class Node:
 
         These machines have no systemd, so calls of systemctl are replaced.
         """
-        for line in configuration("etcd.sh").splitlines():
-            match line.removeprefix("systemctl ").split():
+        for line in configuration("etcd.sh").removeprefix("(set -e\n").splitlines():
+            match line.removeprefix("systemctl ").rstrip(")").split():
                 case "stop", "etcd":
                     self.etcd.kill()
                 case "start", "etcd":

@@ -471,15 +471,15 @@ def test_an_upgrade_and_a_rollback_by_tags_keep_the_data(installation, engine):
 
 
 def test_a_backup_is_restored_into_the_database_of_a_new_container(installation):
-    (block,) = blocks("docs/operations/deployment.md", "bash")
+    backup, block = blocks("docs/operations/deployment.md", "bash")
     up = "docker compose up --detach"
-    backup, database, restore, rest = block.splitlines()
+    database, restore, rest = block.replace(" &&\n", "\n").splitlines()
     assert (database, rest) == (f"{up} --wait database", up)
     installation.command(NEW, "migrate")
     token = installation.person(NEW)
     installation.start("web", NEW)
     _, task = installation.request("8000/api/tasks", token, title="Before the loss")
-    installation.compose(backup)
+    installation.compose(backup.strip())
     installation.end()
     installation.start_database()
     installation.compose(restore)
