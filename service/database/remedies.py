@@ -63,6 +63,10 @@ REMEDIES = {
     ),
     "XX001": CORRUPTED,
     "XX002": CORRUPTED,
+    "connect": (
+        "as a superuser GRANT CONNECT ON DATABASE name TO the user of DATABASE_URL; a restored"
+        " database has no such grant: docs/operations/running.md, A role that owns nothing"
+    ),
     "limit": (
         "as a superuser ALTER ROLE … CONNECTION LIMIT -1 for the user of DATABASE_URL, or ALTER"
         " DATABASE name CONNECTION LIMIT -1; max_connections does not help"
@@ -76,6 +80,7 @@ REMEDIES = {
 TEXTS = {
     "standby": r"session is read-only|in hot standby mode",
     "limit": r"too many connections for (role|database)",
+    "connect": r"permission denied for database",
     "53300": r"too many (clients|connections)|remaining connection slots",
     "57P03": r"the database system is",
     "28P01": r"authentication failed|no pg_hba\.conf entry|role .* does not exist",

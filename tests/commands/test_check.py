@@ -281,6 +281,19 @@ def test_for_a_role_at_its_connection_limit_the_remedy_is_alter_role(other, stra
     assert "raise max_connections" not in line
 
 
+def test_for_a_role_without_connect_the_remedy_is_a_grant(other, stranger):
+    role, url = stranger
+    with psycopg.connect(other, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(grants(name, role))
+        connection.execute(f"REVOKE CONNECT ON DATABASE {name} FROM {role}")
+    code, lines = check(url)
+    assert code == 1
+    assert f'permission denied for database "{name}"' in lines[-1]
+    assert ": as a superuser GRANT CONNECT ON DATABASE name TO " in lines[-1]
+    assert "start PostgreSQL" not in lines[-1]
+
+
 @pytest.mark.parametrize(
     ("grant", "lacks"),
     [

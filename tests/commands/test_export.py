@@ -221,6 +221,11 @@ def test_load_posts_no_events_to_the_webhooks_in_the_same_export(cli, load, expo
     assert count(connection, "events") == 0
 
 
+def test_load_says_how_to_replace_a_workspace_that_exists(load, export):
+    exists = "id: is taken: the workspace exists; to replace it, run workspace delete first"
+    assert exists in load(export()).stderr
+
+
 def test_load_rejects_a_user_whose_id_belongs_to_another_address(load, cast):
     line = {"type": "user", "id": cast["bob"], "email": "BOB@example.com", "name": "Other"}
     assert load(json.dumps(line).encode()).exit_code == 0

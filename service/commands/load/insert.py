@@ -160,6 +160,8 @@ def rejection(error: psycopg.Error) -> str:
     constraint = error.diag.constraint_name or ""
     if constraint == "members_pkey":
         return "user: is a member of the workspace already"
+    if constraint == "workspaces_pkey":
+        return "id: is taken: the workspace exists; to replace it, run workspace delete first"
     if constraint.endswith("_pkey"):
         return "id: is taken"
     return ": ".join(constraint.split(" ", 1)) if " " in constraint else describe(error)
