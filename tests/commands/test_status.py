@@ -167,6 +167,7 @@ def test_the_rules_of_alerts_have_the_thresholds_of_status():
         f"longest_wait_for_syncrep_seconds > {processes.STANDBY} ",
         f"connections_used > {database.CONNECTIONS} * task_service_connections_allowed",
         f"oldest_idempotency_key_seconds > {86400 + webhooks.UNPRUNED}\n",
+        f"oldest_transaction_seconds > {database.FORGOTTEN}\n",
         f"abs(task_service_clock_ahead_seconds) > {database.CLOCK}\n",
     ):
         assert threshold in rules
@@ -421,6 +422,46 @@ def test_a_row_lock_of_a_person_is_a_problem_and_its_remedy_ends_it(
         person.close()
         waiter.result(10)
         assert found() == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_forgotten_transaction_is_a_problem_and_its_remedy_ends_it(
+    cli, database_url, connection, monkeypatch
+):
+    with (
+        psycopg.connect(database_url, application_name="psql") as person,
+        psycopg.connect(database_url, application_name="pg_dump") as dump,
+        psycopg.connect(database_url, application_name="busy", autocommit=True) as busy,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        # It locks no row, so it is not listed with the locks.
+        person.execute("SELECT name\n  FROM plans")
+        dump.execute("SELECT FROM plans")
+        running = threads.submit(busy.execute, "SELECT pg_sleep(60)")
+        # However slow this machine is, the transaction is not older.
+        monkeypatch.setattr(database, "FORGOTTEN", 3600)
+        assert report(cli)[1]["problems"] == []
+        monkeypatch.setattr(database, "FORGOTTEN", 0)
+        code, document = report(cli)
+        connection.execute(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'busy'"
+        )
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            running.result(10)
+        pid = person.info.backend_pid
+        (problem,) = document["problems"]
+        assert code == 1
+        end = re.fullmatch(
+            rf"process {pid} \(psql\) has had a transaction open for \d+ s, idle after SELECT name"
+            r" FROM plans; to end it: (.*)",
+            problem,
+        )[1]
+        connection.execute(end)
+        with pytest.raises(psycopg.OperationalError):
+            person.execute("SELECT")
+        person.close()
+        monkeypatch.setattr(database, "FORGOTTEN", 3600)
+        assert report(cli)[0] == 0
 
 
 SILENT = {

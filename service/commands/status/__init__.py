@@ -85,6 +85,7 @@ def read_status(reader: Reader) -> Section:
     last = [
         processes.read_processes(reader),
         database.read_connections(reader),
+        database.read_transactions(reader),
         processes.read_waits(reader),
         webhooks.read_deliveries(reader),
         webhooks.read_webhooks(reader),

@@ -12,6 +12,8 @@ from service.version import build
 CLOCK = 5
 # If more than this share of the allowed connections is in use, that is a problem.
 CONNECTIONS = 0.8
+# Somebody has forgotten a transaction that has been open for this many seconds and is idle.
+FORGOTTEN = 300
 STANDBY = (
     "let DATABASE_URL name the primary, or all servers with target_session_attrs=read-write, and"
     " restart web and worker"
@@ -35,6 +37,20 @@ class Vacuum(NamedTuple):
 class Table(NamedTuple):
     name: str
     bytes: int
+
+
+class Forgotten(NamedTuple):
+    """A session that has left a transaction open, and is idle in it."""
+
+    process: int
+    # The application or the role.
+    name: str
+    # Since the transaction began.
+    seconds: float
+    # The last one.
+    statement: str
+    # The statement that ends the session.
+    end: str
 
 
 def read_database(reader: Reader) -> Section:
@@ -103,15 +119,9 @@ def read_connections(reader: Reader) -> Section:
             "connections_used": used,
             "connections_allowed": allowed,
             "connections_needed": needed,
-            "oldest_transaction_seconds": server.oldest_transaction_seconds,
-            "hidden_sessions": server.hidden_sessions,
         },
     )
     section.line("connections", f"{used} used of {allowed} allowed; {opened}")
-    oldest = f"the oldest runs for {server.oldest_transaction_seconds:.1f} s"
-    if server.hidden_sessions:
-        oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
-    section.line("transactions", oldest)
     if used > CONNECTIONS * allowed:
         text = f"{used} of {allowed} connections are in use"
         section.problem(text, REMEDIES["53300"], "tolerable")
@@ -122,6 +132,30 @@ def read_connections(reader: Reader) -> Section:
     if limit is not None and needed > limit:
         text = f"the processes may open {needed} connections, and the role may open {limit}"
         section.problem(text, REMEDIES["limit"], "tolerable")
+    return section
+
+
+def read_transactions(reader: Reader) -> Section:
+    """Find forgotten transactions: VACUUM removes no row that an open transaction might read."""
+    server = reader.server
+    found = reader.rows(Forgotten, "status/forgotten", seconds=FORGOTTEN)
+    section = Section(
+        {"forgotten_transactions": found},
+        {
+            "oldest_transaction_seconds": server.oldest_transaction_seconds,
+            "hidden_sessions": server.hidden_sessions,
+        },
+    )
+    oldest = f"the oldest runs for {server.oldest_transaction_seconds:.1f} s"
+    if server.hidden_sessions:
+        oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
+    section.line("transactions", oldest)
+    for forgotten in found:
+        text = (
+            f"process {forgotten.process} ({forgotten.name}) has had a transaction open for"
+            f" {forgotten.seconds:.0f} s, idle after {forgotten.statement}; to end it"
+        )
+        section.problem(text, forgotten.end)
     return section
 
 
