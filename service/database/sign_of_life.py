@@ -5,6 +5,8 @@ PgBouncer in transaction mode, a session has the name of the client that used it
 """
 
 import os
+import time
+from pathlib import Path
 from typing import NamedTuple
 
 from service.database.statements import Connection
@@ -14,6 +16,8 @@ from service.process import application_name
 class Silent(NamedTuple):
     # Like task-service web 1.0.0 host7:4711.
     name: str
+    # Since its last sign of life.
+    seconds: float
 
 
 class SignOfLife(NamedTuple):
@@ -31,20 +35,28 @@ class SignOfLife(NamedTuple):
         for process in silent:
             # Only processes of this host are checked, because only their process ids tell a killed
             # process from a frozen one.
-            if not is_ours(int(process.name.rpartition(":")[2])):
+            if not is_ours(int(process.name.rpartition(":")[2]), process.seconds):
                 connection.run("processes/remove", name=process.name)
 
     def end(self, connection: Connection) -> None:
         connection.run("processes/remove", name=application_name(self.program))
 
 
-def is_ours(pid: int) -> bool:
-    """Return whether a process of this user has this id.
+def is_ours(pid: int, seconds: float) -> bool:
+    """Return whether a process of this user has this id, and has had it for this many seconds.
 
-    After a boot, processes of other users may have the ids of earlier processes of the service.
+    After a boot, or after the restart of a container, processes have the ids of earlier ones.
     """
     try:
         os.kill(pid, 0)
     except OSError:
         return False
-    return True
+    try:
+        # After the name of the program, which is in parentheses: the 22nd field of the line is the
+        # start of the process, in ticks since the boot.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        started = int(fields.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        # macOS has no such file.
+        return True
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started >= seconds

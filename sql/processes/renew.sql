@@ -1,5 +1,5 @@
 -- Renew the row of this process, and return the other processes of its host that have not renewed
--- their rows for 30 seconds, which is three turns.
+-- their rows for 30 seconds, which is three turns, with the time since their last sign of life.
 -- Rows that nobody has renewed for an hour are deleted. The commit waits for no disk and no
 -- standby: after a crash, the next turn writes the row again.
 WITH forgotten AS (
@@ -13,7 +13,8 @@ WITH forgotten AS (
        SET seen_at = now()
  RETURNING set_config('synchronous_commit', 'off', true)
 )
-SELECT name
+SELECT name,
+       extract(epoch FROM now() - seen_at)::float8 AS seconds
   FROM processes
  WHERE seen_at < now() - interval '30 seconds'
    AND split_part(split_part(name, ' ', 4), ':', 1)

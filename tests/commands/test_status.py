@@ -328,7 +328,14 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
     section = processes.read_processes(reader)
     (problem,) = section.problems
     assert problem.text == "the web process d:4 has given no sign of life for 61 s"
-    assert section.metrics == {"web_processes": 1, "workers": 2, "processes_silent": 1}
+    assert "start its host again" in problem.remedy
+    # Nobody gets up for a host that is gone: a container that was replaced, a restored backup.
+    assert section.metrics == {"web_processes": 1, "workers": 2, "processes_silent": 0}
+    reader.processes += [process("web", "d:5", 1)]
+    section = processes.read_processes(reader)
+    (problem,) = section.problems
+    assert "kill -9" in problem.remedy
+    assert section.metrics == {"web_processes": 2, "workers": 2, "processes_silent": 1}
 
 
 @pytest.mark.slow

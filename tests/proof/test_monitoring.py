@@ -31,6 +31,7 @@ FIRING = {
     "BackupIsOld": {DUMP: -26 * 3600 - 1},
     "DatabaseIsCorrupted": {"database_corrupted": 1},
     "CertificateExpires": {"certificate_expires_timestamp_seconds": 14 * 86400 - 1},
+    "CertificateHasExpired": {"certificate_expires_timestamp_seconds": -1},
     "KeyIsMissing": {"webhooks_without_key": 1},
     "StandbyIsLost": {"standbys": "2 1x70"},
     "AnythingIsWrong": {"problems": 1},
@@ -270,6 +271,14 @@ CAUSES = {
     ),
     "a machine of three is lost": (
         {"servers_silent": 1, "standbys": "2 1x70", "problems": 1}, {"ServerIsSilent"},
+    ),
+    "rows of a host that is gone, or of another life": ({"problems": 2}, {"AnythingIsWrong"}),
+    "the certificate has expired": (
+        {"certificate_expires_timestamp_seconds": -1, "problems": 1}, {"CertificateHasExpired"},
+    ),
+    "a forgotten transaction": (
+        {"oldest_transaction_seconds": "0+60x70", "problems": "0x5 1x65"},
+        {"TransactionDoesNotEnd"},
     ),
     "a problem without an alert of its own": ({"problems": 1}, {"AnythingIsWrong"}),
 }  # fmt: skip

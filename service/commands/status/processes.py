@@ -11,9 +11,10 @@ from service.version import build, numbers_of
 HOUR = 3600
 # A session that waits longer than this many seconds for a standby is a problem.
 STANDBY = 5
-SILENT_REMEDY = (
-    "its log says why; end a frozen process with kill -9, and systemd starts another one; if its"
-    " host is gone, this line disappears an hour after the last sign of life"
+SILENT_REMEDY = "its log says why; end a frozen process with kill -9, and systemd starts another"
+GONE_REMEDY = (
+    "start its host again; if the host was a container, or the row came from a backup, this line"
+    " disappears an hour after the last sign of life"
 )
 
 
@@ -42,10 +43,14 @@ def read_processes(reader: Reader) -> Section:
         return section
     web, workers = reader.count("web"), reader.count("worker")
     silent = [process for process in reader.processes if process.silent_seconds > SILENT]
+    # A silent process is frozen if its host gives other signs of life. Otherwise the host is gone,
+    # like a container that was replaced or the host of a restored backup.
+    alive = {host_of(process) for process in reader.processes if process not in silent}
+    frozen = [process for process in silent if host_of(process) in alive]
     section.metrics = {
         "web_processes": web,
         "workers": workers,
-        "processes_silent": len(silent),
+        "processes_silent": len(frozen),
     }
     if not web:
         section.problem("no web process is running, so no request is answered", "start web")
@@ -55,7 +60,8 @@ def read_processes(reader: Reader) -> Section:
     for process in reader.processes:
         section.line(process.program, process_in_words(process))
         if process in silent:
-            section.problem(silence_in_words(process), SILENT_REMEDY)
+            remedy = SILENT_REMEDY if process in frozen else GONE_REMEDY
+            section.problem(silence_in_words(process), remedy)
         elif process.version != build():
             text = (
                 f"the {process.program} process {process.process} runs version {process.version},"
@@ -63,12 +69,16 @@ def read_processes(reader: Reader) -> Section:
             )
             # During an upgrade, two releases serve side by side. Only a process that an operator
             # has forgotten to restart after the upgrade of its host is a problem.
-            is_own = process.process.rpartition(":")[0] == own_host()
+            is_own = host_of(process) == own_host()
             if is_own and numbers_of(process.version) <= numbers_of(build()):
                 section.problem(text, "restart it")
             else:
                 section.notes.append(text)
     return section
+
+
+def host_of(process: Process) -> str:
+    return process.process.rpartition(":")[0]
 
 
 def process_in_words(process: Process) -> str:
