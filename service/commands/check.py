@@ -13,7 +13,7 @@ import click
 import psycopg
 
 from service.commands.base import connect, current_settings, describe, printable
-from service.commands.status import database, schema, webhooks
+from service.commands.status import certificate, database, schema, webhooks
 from service.commands.status.section import Problem, Reader
 from service.database.pool import UnusableDatabase, encoding_of, fault_of_locale
 from service.database.remedies import kind_of
@@ -85,6 +85,8 @@ def findings() -> Iterator[Finding]:
     if files := ", ".join(map(str, of_another_release())):
         text, remedy = f"{files} not as in this release", f"as root run sh {DEPLOY}/install"
         yield Finding("files", "", [Problem(text, remedy, "warning")])
+    if problems := certificate.read_certificate().problems:
+        yield Finding("certificate", "", problems)
     python = ".".join(map(str, sys.version_info[:2]))
     if problem := newer("Python", python, *PYTHON):
         yield Finding("python", "", [problem])

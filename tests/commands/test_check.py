@@ -4,11 +4,14 @@ The systemd units run it before web and worker.
 """
 
 import re
+import shlex
 import shutil
 import socket
+import ssl
+import subprocess
 import sys
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -22,6 +25,7 @@ from support.receivers import KEY, subscribe
 from support.rows import grants
 
 from service.__main__ import main
+from service.commands.status import certificate
 from service.database.statements import catalogue
 from service.settings import Settings
 from service.webhooks.secrets import fingerprint
@@ -385,3 +389,51 @@ def test_check_and_migrate_name_a_locale_that_knows_case_in_ascii_only_and_the_r
                     assert check(url)[0] == 0
             finally:
                 server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def nginx_with(folder, days, monkeypatch):
+    """Serve TLS as nginx of this host would, with a new certificate that is valid for some days."""
+    key, shown = folder / f"{days}.key", folder / f"{days}.crt"
+    request = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=api.example.com -days 1"
+    renewal = f"openssl x509 -days {days} -in {shown} -signkey {key} -out {shown}.new"
+    for command in (f"{request} -keyout {key} -out {shown}", renewal, f"mv {shown}.new {shown}"):
+        subprocess.run(shlex.split(command), check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown, key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            with suppress(OSError):
+                while client := listener.accept()[0]:
+                    # The command ends a connection once it has seen the certificate.
+                    with suppress(OSError):
+                        context.wrap_socket(client, server_side=True).close()
+
+        Thread(target=answer, daemon=True).start()
+        site = folder / "server.conf"
+        site.write_text("server_name api.example.com;\n")
+        monkeypatch.setattr(certificate, "SITE", site)
+        monkeypatch.setattr(certificate, "NGINX", listener.getsockname())
+        yield
+
+
+@pytest.mark.needs("openssl")
+def test_status_and_check_know_an_expired_certificate(
+    database_url, status_of, tmp_path, monkeypatch
+):
+    problem = (
+        "the certificate of api.example.com has expired, so clients refuse the service: renew it,"
+        " for example with certbot renew, and reload nginx"
+    )
+    with nginx_with(tmp_path, 0, monkeypatch):
+        assert f"PROBLEM       {problem}\n" in status_of(database_url).stdout
+        # An expired certificate does not prevent a start.
+        assert f"certificate ERROR {problem}" in warned(database_url)
+    with nginx_with(tmp_path, 1, monkeypatch):
+        page = status_of(database_url).stdout
+        assert check(database_url)[0] == 0
+    assert re.search(r"(?m)^certificate   of api\.example\.com, valid until .* GMT$", page)
+    assert "has expired" not in page
+    # While nginx is down, other alerts say so.
+    assert check(database_url)[0] == 0

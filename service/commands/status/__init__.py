@@ -5,6 +5,7 @@ import psycopg
 
 from service.commands.base import connect, current_settings, describe
 from service.commands.status import (
+    certificate,
     database,
     output,
     processes,
@@ -93,6 +94,7 @@ def read_status(reader: Reader) -> Section:
         webhooks.read_oldest(reader),
         database.read_vacuum(reader),
         database.read_clock(reader),
+        certificate.read_certificate(),
     ]
     # These two explain why figures of other sections could not be read, so they are read last.
     return joined([*first, schema.read_schema(reader), schema.read_locks(reader), *last])
