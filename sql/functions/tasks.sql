@@ -117,7 +117,8 @@ BEGIN
 END
 $$;
 
--- When the status of a task changes, store who completed the task, or NULL if the task is open now.
+-- When the status of a task changes, store who completed the task and when, or NULL if the task is
+-- open now. The service sets the time itself; an UPDATE of an operator may forget it.
 -- Releases 1.0.0 and 1.1.0 complete and reopen tasks without knowing the column. The last editor
 -- completed the task. If the UPDATE names no editor of the new version, nobody knows who did.
 -- PostgreSQL runs triggers in the order of their names. So next_version has already given the
@@ -130,6 +131,9 @@ BEGIN
     IF NEW.status <> OLD.status THEN
         NEW.completed_by := CASE
             WHEN NEW.status = 'done' AND NEW.updated_by_version = NEW.version THEN NEW.updated_by
+        END;
+        NEW.completed_at := CASE
+            WHEN NEW.status = 'done' THEN coalesce(NEW.completed_at, now_ms())
         END;
     END IF;
     RETURN NEW;

@@ -273,3 +273,17 @@ def test_each_page_in_the_order_of_completion_reads_few_rows_even_far_down_the_l
             ):
                 at = {**values, **rows[place], **bounds}
                 assert rows_read(connection, "tasks/latest", at) <= 150, (place, bounds)
+
+
+def test_an_update_of_an_operator_that_forgets_the_time_of_completion_sets_it(alice, connection):
+    task = alice.post("/tasks", {"title": "Ship"}).get_json()
+    path = f"/tasks/{task['id']}"
+    connection.execute("UPDATE tasks SET status = 'done'")
+    done = alice.get(path).get_json()
+    assert done["completedAt"] == done["updatedAt"]
+    connection.execute("UPDATE tasks SET priority = 'low'")
+    assert alice.get(path).get_json()["completedAt"] == done["completedAt"]
+    connection.execute("UPDATE tasks SET status = 'todo'")
+    assert alice.get(path).get_json()["completedAt"] is None
+    connection.execute("UPDATE tasks SET status = 'done', completed_at = '2026-01-02T03:04:05Z'")
+    assert alice.get(path).get_json()["completedAt"] == "2026-01-02T03:04:05.000Z"
