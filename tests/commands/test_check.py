@@ -430,10 +430,16 @@ def test_status_and_check_know_an_expired_certificate(
         assert f"PROBLEM       {problem}\n" in status_of(database_url).stdout
         # An expired certificate does not prevent a start.
         assert f"certificate ERROR {problem}" in warned(database_url)
-    with nginx_with(tmp_path, 1, monkeypatch):
+    with nginx_with(tmp_path, 13, monkeypatch):
+        problem = r"the certificate of api\.example\.com expires on .* GMT: renew it"
+        assert re.search(rf"(?m)^PROBLEM       {problem}", status_of(database_url).stdout)
+        code, lines = check(database_url)
+        assert code == 0
+        assert any(re.match(f"certificate warning {problem}", line) for line in lines)
+    with nginx_with(tmp_path, 15, monkeypatch):
         page = status_of(database_url).stdout
         assert check(database_url)[0] == 0
     assert re.search(r"(?m)^certificate   of api\.example\.com, valid until .* GMT$", page)
-    assert "has expired" not in page
+    assert "of api.example.com expires" not in page
     # While nginx is down, other alerts say so.
     assert check(database_url)[0] == 0

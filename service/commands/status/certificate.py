@@ -3,6 +3,7 @@
 import re
 import socket
 import ssl
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,8 +14,11 @@ SITE = Path("/etc/nginx/task-service/server.conf")
 NGINX = "127.0.0.1", 443
 # Seconds in which nginx has to answer.
 TIMEOUT = 2
+# The alert CertificateExpires has the same threshold.
+SOON = 14 * 86400
 # OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED.
 HAS_EXPIRED = 10
+RENEW = "renew it, for example with certbot renew, and reload nginx"
 
 
 def read_certificate() -> Section:
@@ -38,18 +42,17 @@ def certificate_of(name: str) -> Section:
     verifying.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         with connected(verifying, name) as connection:
-            end = (connection.getpeercert() or {}).get("notAfter")
+            end = str((connection.getpeercert() or {})["notAfter"])
     except ssl.SSLCertVerificationError as error:
         section = Section({"certificate": None})
         if error.verify_code == HAS_EXPIRED:
-            section.problem(
-                f"the certificate of {name} has expired, so clients refuse the service",
-                "renew it, for example with certbot renew, and reload nginx",
-                "tolerable",
-            )
+            text = f"the certificate of {name} has expired, so clients refuse the service"
+            section.problem(text, RENEW, "tolerable")
         return section
     section = Section({"certificate": end})
     section.line("certificate", f"of {name}, valid until {end}")
+    if ssl.cert_time_to_seconds(end) - time.time() < SOON:
+        section.problem(f"the certificate of {name} expires on {end}", RENEW, "warning")
     return section
 
 
