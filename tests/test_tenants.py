@@ -736,6 +736,7 @@ WITHOUT_CALLER = {
     "gate/authenticate_and_count": "it finds the caller",
     "health/check": "it needs no credential and reads no row of a tenant",
     "status/unusable": "it needs no credential and reads no row of a tenant",
+    "status/parts": "it needs no credential and reads no row of a tenant",
     "health/functions": "it needs no credential and reads no row of a tenant",
     "sessions/find_user": "it finds the caller, whose login page has the key of the operator",
     "webhooks/missing_keys": "a process runs it when it starts, and no request does",
