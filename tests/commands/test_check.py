@@ -4,6 +4,7 @@ The systemd units run it before web and worker.
 """
 
 import re
+import shlex
 import shutil
 import socket
 import ssl
@@ -394,7 +395,9 @@ def test_check_and_migrate_name_a_locale_that_knows_case_in_ascii_only_and_the_r
 def nginx_with(folder, days, monkeypatch):
     """Serve TLS as nginx of this host would, with a new certificate that is valid for some days."""
     key, shown = folder / f"{days}.key", folder / f"{days}.crt"
-    request = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=api.example.com -days 1".split()
+    request = shlex.split(
+        "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=api.example.com -days 1"
+    )
     first = folder / "first.crt"
     for command in (
         [*request, "-keyout", key, "-out", first],
