@@ -33,6 +33,7 @@ def test_a_postgresql_older_than_15_gets_an_error_of_one_line_that_names_its_ver
     proxy.close()
 
 
+@pytest.mark.slow
 def test_check_warns_of_a_postgresql_that_is_newer_than_the_tested_versions(database_url):
     newest = POSTGRESQL[-1]
     for version, warnings in ((newest, 0), (newest + 1, 1)):

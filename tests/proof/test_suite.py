@@ -105,7 +105,7 @@ def test_a_clone_with_the_environment_of_another_clone_names_it_and_runs_no_test
 
 
 def test_each_of_several_processes_leaves_out_slow_tests():
-    """The file has one test, which is slow."""
+    """All tests of this file are slow."""
     options = "-n", "1", "-o", "testpaths=tests/database/test_old_server.py"
     ended = start(*PYTEST, *options, cwd=PROJECT)
     assert ended.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, ended.stdout
