@@ -108,7 +108,7 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 class CommandConnection(Connection):
     """The connection of a command: no timeout of the role or the database ends its statements.
 
-    So each statement runs in a transaction. A timeout for locks remains.
+    So each statement runs in a transaction, whose first statement disables them.
     """
 
     @contextmanager

@@ -175,7 +175,7 @@ class Part(NamedTuple):
 
     @property
     def is_tolerable(self) -> bool:
-        """Whether requests that do not need the part are right without it.
+        """Return whether requests that do not need the part are right without it.
 
         Without a trigger or a constraint, requests succeed that should not, and leave wrong rows.
         """
