@@ -99,7 +99,7 @@ def titles(connection):
     rows = connection.execute(
         "SELECT task.title, task.status, task.version, parent.title AS parent"
         "  FROM tasks AS task LEFT JOIN tasks AS parent ON parent.id = task.parent_id"
-        " ORDER BY task.id"
+        " ORDER BY task.title"
     )
     return [tuple(row.values()) for row in rows.fetchall()]
 
@@ -119,8 +119,8 @@ send(lambda *told: print(told[-1], told[-2].get("version")))
         told = program(example + more, port)
     assert told == [f"None {version}" for version in (1, 1, 2, 3, 1, None)]
     assert titles(connection) == [
-        ("Plan the journey", "in_progress", 3, None),
         ("Book a train", "todo", 1, "Plan the journey"),
+        ("Plan the journey", "in_progress", 3, None),
     ]
 
 
