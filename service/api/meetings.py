@@ -31,8 +31,8 @@ from service.web.operation import operation
 from service.web.responses import (
     Changed,
     Created,
+    Listed,
     One,
-    Page,
     reply,
     reply_created,
     reply_one,
@@ -121,7 +121,8 @@ def list_meetings(query: Values) -> Response:
     """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
     require_order("from", "start_bounds", query["starts_from"], query["starts_before"])
-    return reply_page(db.row(Page, statement, **query, filters=filters_of(query)))
+    rows = db.rows(Listed, statement, **query, filters=filters_of(query))
+    return reply_page(rows, query["limit"])
 
 
 @blueprint.post("/meetings")

@@ -5,11 +5,12 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service.context import current_settings, db
+from service.database.statements import NotFound
 from service.values import Values, schemas
 from service.values.types import ROLES, Email, Id, OneOf, PersonName, Timestamp
 from service.web.errors import http_error
 from service.web.operation import operation
-from service.web.responses import Body, headers_of_created, reply
+from service.web.responses import Body, headers_of_created, reply, reply_list
 
 blueprint = Blueprint("members", __name__)
 
@@ -83,7 +84,10 @@ def list_members(id: str) -> Response:
     The members are in the order in which they joined. Use a ``userId`` as the ``assigneeId`` of a
     task.
     """
-    return reply(db.row(Body, "workspaces/members", id=id).body)
+    members = db.rows(Body, "workspaces/members", id=id)
+    if not members:
+        raise NotFound("workspace")
+    return reply_list(row.body for row in members)
 
 
 @blueprint.post("/workspaces/<id:id>/members")

@@ -42,8 +42,8 @@ from service.web.operation import operation
 from service.web.responses import (
     Changed,
     Created,
+    Listed,
     One,
-    Page,
     reply,
     reply_created,
     reply_one,
@@ -203,7 +203,8 @@ def list_tasks(query: Values) -> Response:
     require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
     completed = query["completed_after"], query["completed_before"]
     require_order("completedAfter", "completed_bounds", *completed)
-    return reply_page(db.row(Page, statement_for(query), **query, filters=filters_of(query)))
+    rows = db.rows(Listed, statement_for(query), **query, filters=filters_of(query))
+    return reply_page(rows, query["limit"])
 
 
 def create(task: Values) -> Created:

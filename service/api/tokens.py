@@ -12,7 +12,7 @@ from service.values import Values, schemas
 from service.values.types import MAX_NAME, Id, OneOf, Text, Timestamp
 from service.web.errors import http_error, invalid_field
 from service.web.operation import operation
-from service.web.responses import Body, headers_of_created, reply, reply_secret
+from service.web.responses import Body, headers_of_created, reply, reply_list, reply_secret
 
 # Removes the cookie. Name and path must be the same as in docs/sign-in.md, which tells login pages
 # how to set the cookie: a browser replaces only a cookie with the same name and path.
@@ -78,7 +78,7 @@ def list_tokens() -> Response:
     Requires a session. The list has no pages. It does not contain the tokens themselves, because
     the service does not store them.
     """
-    return reply(db.row(Body, "tokens/list_own").body)
+    return reply_list(row.body for row in db.rows(Body, "tokens/list_own"))
 
 
 @blueprint.post("/tokens")

@@ -28,6 +28,7 @@ from service.web.responses import (
     One,
     headers_of_created,
     reply,
+    reply_list,
     reply_one,
     reply_secret,
     require_match,
@@ -146,7 +147,7 @@ def list_webhooks() -> Response:
     rows = db.rows(ListedWebhook, "webhooks/list")
     if not rows:
         role_or_none()
-    return reply(b"[%b]" % b",".join(row.body for row in rows))
+    return reply_list(row.body for row in rows)
 
 
 @blueprint.post("/webhooks")

@@ -19,7 +19,7 @@ from service.values.types import (
 )
 from service.web.errors import http_error
 from service.web.operation import operation
-from service.web.responses import Body, One, reply, reply_one, require_match
+from service.web.responses import Body, One, reply_list, reply_one, require_match
 from service.web.safe_writes import expected_versions
 
 Slug = partial(
@@ -71,7 +71,7 @@ def list_workspaces() -> Response:
 
     The list has no pages.
     """
-    return reply(db.row(Body, "workspaces/list").body)
+    return reply_list(row.body for row in db.rows(Body, "workspaces/list"))
 
 
 @blueprint.get("/workspaces/<id:id>")

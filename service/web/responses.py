@@ -3,7 +3,7 @@
 Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-None-Match).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -21,11 +21,15 @@ class Body(NamedTuple):
     body: bytes
 
 
-class Page(NamedTuple):
-    """The row of one page of a list; ``next_cursor`` is null on the last page."""
+class Listed(NamedTuple):
+    """A row of a list: an object as JSON, and the cursor of a page that begins with it.
 
-    data: bytes
-    next_cursor: str | None
+    ``body`` is null if the page ends before the row, however few rows it has. The first row of all
+    has no cursor, unless it has no body.
+    """
+
+    body: bytes | None
+    cursor: str | None
 
 
 class One(NamedTuple):
@@ -74,17 +78,25 @@ def reply_secret(
     return reply(members + b'"%b"}' % secret.encode(), status, headers)
 
 
-def reply_page(page: Page) -> Response:
-    """Answer with one page of a list; ``Link`` names the next page, if any."""
-    cursor = page.next_cursor
-    if cursor is None:
-        return reply(b'{"data":%b,"nextCursor":null}' % page.data)
-    request = current_request()
-    link = f'<?{without_cursor(request.query_string)}cursor={cursor}>; rel="next"'
+def reply_list(bodies: Iterable[bytes]) -> Response:
+    """Answer with a list that has no pages."""
+    return reply(b"[%b]" % b",".join(bodies))
+
+
+def reply_page(rows: list[Listed], limit: int) -> Response:
+    """Answer with the rows that belong to a page of at most ``limit`` rows; the others follow them.
+
+    ``Link`` names the next page, if any.
+    """
+    bodies = [row.body for row in rows[:limit] if row.body is not None]
+    data = b",".join(bodies)
+    if len(bodies) == len(rows):
+        return reply(b'{"data":[%b],"nextCursor":null}' % data)
+    cursor = str(rows[len(bodies)].cursor)
+    link = f'<?{without_cursor(current_request().query_string)}cursor={cursor}>; rel="next"'
     # A cursor contains no character that JSON escapes.
-    return reply(
-        b'{"data":%b,"nextCursor":"%b"}' % (page.data, cursor.encode()), headers={"Link": link}
-    )
+    content = b'{"data":[%b],"nextCursor":"%b"}' % (data, cursor.encode())
+    return reply(content, headers={"Link": link})
 
 
 @lru_cache(maxsize=256)

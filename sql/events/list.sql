@@ -30,7 +30,10 @@ WITH feed AS MATERIALIZED (
                AND proof.id IS NOT NULL
            )
 ), page AS (
-    SELECT event.body, event.position
+    SELECT body,
+           position,
+           row_number() OVER page <= %(limit)s
+           AND fits_page(sum(octet_length(body)) OVER page) AS is_shown
       FROM feed
      CROSS JOIN LATERAL (
            SELECT body, position
@@ -42,20 +45,15 @@ WITH feed AS MATERIALIZED (
             ORDER BY position
             LIMIT %(limit)s + 1
            ) AS event
-), page_end AS (
-    SELECT length AS number
-      FROM page_length(
-               ARRAY(SELECT octet_length(body) FROM page ORDER BY position), %(limit)s
-           ) AS length
-), shown AS (
-    SELECT body, position FROM page ORDER BY position LIMIT (SELECT number FROM page_end)
+    WINDOW page AS (ORDER BY position ROWS UNBOUNDED PRECEDING)
 ), moved AS MATERIALIZED (
     SELECT workspace_id,
            history,
            after,
            server_started,
            CASE
-               WHEN (SELECT number FROM page_end) IS NOT NULL THEN (SELECT max(position) FROM shown)
+               WHEN (SELECT NOT every(is_shown) FROM page)
+               THEN (SELECT max(position) FROM page WHERE is_shown)
                ELSE greatest(
                    after,
                    complete_after,
@@ -95,13 +93,15 @@ WITH feed AS MATERIALIZED (
 )
 SELECT (
            '{"data":['
-           || coalesce((SELECT string_agg(body, ',' ORDER BY position) FROM shown), '')
+           || coalesce(
+                  (SELECT string_agg(body, ',' ORDER BY position) FROM page WHERE is_shown), ''
+              )
            || '],"nextCursor":"'
            || keyed_cursor(
                   next.position, cursor_proof(next.history, cursor.id, cursor.written_by)
               )
            || '","hasMore":'
-           || ((SELECT number FROM page_end) IS NOT NULL)
+           || (SELECT coalesce(NOT every(is_shown), false) FROM page)
            || '}'
        )::json AS body
   FROM next

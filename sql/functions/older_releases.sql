@@ -271,3 +271,41 @@ BEGIN
     );
 END
 $$;
+
+-- Return how many of the first rows have at most 1 MiB together; at least 1, even if the first row
+-- is larger than that.
+CREATE OR REPLACE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT greatest(1, count(*))::integer
+      FROM (
+           SELECT sum(coalesce(size, 0)) OVER (ORDER BY number) AS bytes
+             FROM unnest(sizes) WITH ORDINALITY AS item (size, number)
+           ) AS running
+     WHERE bytes <= 1048576
+$$;
+
+-- Return the number of the last row of a page, or NULL if no page follows it. Release 1.1.0 calls
+-- this; page_length() computes the sum itself.
+CREATE OR REPLACE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+               WHEN bytes > 1048576 THEN rows_within_1_mib(sizes[:max_rows])
+               WHEN cardinality(sizes) > max_rows THEN max_rows
+           END
+$$;
+
+-- Return how many rows a page has, or NULL if it has all the rows that the statement has read, and
+-- no page follows.
+-- A statement that shows a page reads max_rows + 1 rows, in the order of the list, and passes the
+-- size of each row's long texts. The page ends after max_rows rows, or before its texts exceed
+-- 1 MiB. PostgreSQL knows the sizes without reading the texts, so it reads texts and makes JSON for
+-- the rows of one page only. The JSON can be six times as long as the texts.
+CREATE OR REPLACE FUNCTION page_length(sizes integer[], max_rows integer) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    RETURN (SELECT last_row(sizes, sum(size), max_rows) FROM unnest(sizes) AS size);
+END
+$$;

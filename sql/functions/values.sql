@@ -1,4 +1,4 @@
--- Values of every resource: ids, times, JSON, lists, and the end of a page.
+-- Values of every resource: ids, times, JSON, cursors, and the end of a page.
 
 -- Return a new UUIDv7 (RFC 9562) for a time: 48 bits of milliseconds, 12 bits of the fraction of
 -- the millisecond, and 62 random bits.
@@ -242,42 +242,17 @@ AS $$
     SELECT key::text || '.' || id_cursor(id)
 $$;
 
--- Return how many of the first rows have at most 1 MiB together; at least 1, even if the first row
--- is larger than that.
-CREATE OR REPLACE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
+-- Return whether a row belongs to a page, given the bytes of the long texts of the page up to this
+-- row: a page has 1 MiB of them at most. PostgreSQL inlines the function.
+-- A statement that shows a page returns one row more than the page may have. Each row has its JSON,
+-- which is NULL if the page ends before the row, and the cursor with which a page begins there.
+-- PostgreSQL knows the sizes of texts without reading them, so it reads texts and makes JSON for
+-- the rows of one page only. The JSON can be six times as long as the texts. No single row exceeds
+-- the limit; tests/api/test_page_size.py tries the longest of each list.
+CREATE OR REPLACE FUNCTION fits_page(bytes bigint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT greatest(1, count(*))::integer
-      FROM (
-           SELECT sum(coalesce(size, 0)) OVER (ORDER BY number) AS bytes
-             FROM unnest(sizes) WITH ORDINALITY AS item (size, number)
-           ) AS running
-     WHERE bytes <= 1048576
-$$;
-
--- Return the number of the last row of a page, or NULL if no page follows it. Release 1.1.0 calls
--- this; page_length() computes the sum itself.
-CREATE OR REPLACE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT CASE
-               WHEN bytes > 1048576 THEN rows_within_1_mib(sizes[:max_rows])
-               WHEN cardinality(sizes) > max_rows THEN max_rows
-           END
-$$;
-
--- Return how many rows a page has, or NULL if it has all the rows that the statement has read, and
--- no page follows.
--- A statement that shows a page reads max_rows + 1 rows, in the order of the list, and passes the
--- size of each row's long texts. The page ends after max_rows rows, or before its texts exceed
--- 1 MiB. PostgreSQL knows the sizes without reading the texts, so it reads texts and makes JSON for
--- the rows of one page only. The JSON can be six times as long as the texts.
-CREATE OR REPLACE FUNCTION page_length(sizes integer[], max_rows integer) RETURNS integer
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-AS $$
-BEGIN
-    RETURN (SELECT last_row(sizes, sum(size), max_rows) FROM unnest(sizes) AS size);
-END
+    SELECT (bytes > 1048576) IS NOT TRUE
 $$;
 
 -- Return the range of the next 128 pages of a table that is pruned without an index, and the

@@ -239,6 +239,21 @@ AS $$
            ) AS due
 $$;
 
+-- Return the bytes of a delivery's last 20 attempts, which limit the length of a page.
+CREATE OR REPLACE FUNCTION text_bytes(delivery deliveries) RETURNS integer
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT (sum(octet_length(answer)) + 100 * count(*))::integer
+      FROM (
+           SELECT answer
+             FROM attempts
+            WHERE workspace_id = delivery.workspace_id
+              AND delivery_id = delivery.id
+            ORDER BY number DESC
+            LIMIT 20
+           ) AS attempt
+$$;
+
 -- A delivery with its last 20 attempts, oldest first.
 CREATE OR REPLACE FUNCTION delivery_json(delivery deliveries) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE

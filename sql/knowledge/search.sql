@@ -52,19 +52,10 @@ WITH query AS MATERIALIZED (
       FROM newest
      ORDER BY rank DESC, id DESC
      LIMIT %(limit)s + 1
-), page AS (
-    SELECT best.rank, entry AS entry, entry.id
-      FROM best
-      JOIN knowledge AS entry
-        ON entry.workspace_id = %(workspace_id)s AND entry.id = best.id
 )
-SELECT json_list(
-           ARRAY(SELECT knowledge_json(entry) FROM page ORDER BY rank DESC, id DESC LIMIT length)
-       ) AS data,
-       (
-           ARRAY(SELECT keyed_cursor(rank, id) FROM page ORDER BY rank DESC, id DESC)
-       )[length] AS next_cursor
-  FROM page_length(
-           ARRAY(SELECT text_bytes(entry) FROM page ORDER BY rank DESC, id DESC),
-           %(limit)s
-       ) AS length;
+SELECT CASE WHEN fits_page(sum(text_bytes(entry)) OVER page) THEN knowledge_json(entry) END AS body,
+       keyed_cursor(lag(rank) OVER page, lag(entry.id) OVER page) AS cursor
+  FROM best
+  JOIN knowledge AS entry ON entry.workspace_id = %(workspace_id)s AND entry.id = best.id
+WINDOW page AS (ORDER BY rank DESC, entry.id DESC ROWS UNBOUNDED PRECEDING)
+ ORDER BY rank DESC, entry.id DESC;

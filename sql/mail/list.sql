@@ -1,32 +1,13 @@
 -- One page of the caller's mail in the active workspace, latest first.
-WITH page AS (
-    SELECT *
-      FROM mail
-     WHERE workspace_id = %(workspace_id)s
-       AND user_id = %(user_id)s
-       AND (received_at, id) < (
-               coalesce(from_millis(%(after)s), 'infinity'),
-               coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-           )
-     ORDER BY received_at DESC, id DESC
-     LIMIT %(limit)s + 1
-)
-SELECT json_list(
-           ARRAY(
-               SELECT mail_json(page::mail)
-                 FROM page
-                ORDER BY received_at DESC, id DESC
-                LIMIT length
-           )
-       ) AS data,
-       (
-           ARRAY(
-               SELECT keyed_cursor(to_millis(received_at), id)
-                 FROM page
-                ORDER BY received_at DESC, id DESC
-           )
-       )[length] AS next_cursor
-  FROM page_length(
-           ARRAY(SELECT text_bytes(page::mail) FROM page ORDER BY received_at DESC, id DESC),
-           %(limit)s
-       ) AS length;
+SELECT CASE WHEN fits_page(sum(text_bytes(message)) OVER page) THEN mail_json(message) END AS body,
+       keyed_cursor(to_millis(lag(received_at) OVER page), lag(id) OVER page) AS cursor
+  FROM mail AS message
+ WHERE workspace_id = %(workspace_id)s
+   AND user_id = %(user_id)s
+   AND (received_at, id) < (
+           coalesce(from_millis(%(after)s), 'infinity'),
+           coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       )
+WINDOW page AS (ORDER BY received_at DESC, id DESC ROWS UNBOUNDED PRECEDING)
+ ORDER BY received_at DESC, id DESC
+ LIMIT %(limit)s + 1;

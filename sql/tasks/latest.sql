@@ -65,33 +65,15 @@ WITH asked AS NOT MATERIALIZED (
      WHERE wanted <> 'done'
        AND NOT filters ?| '{completed_after,completed_before,completed_by}'
        AND (SELECT count(*) FROM completed) <= %(limit)s
-), page AS (
-    SELECT * FROM completed
-     UNION ALL
-    SELECT * FROM open
-     ORDER BY completed_at DESC NULLS LAST, id DESC
-     LIMIT %(limit)s + 1
 )
-SELECT json_list(
-           ARRAY(
-               SELECT task_json(page::tasks)
-                 FROM page
-                ORDER BY completed_at DESC NULLS LAST, id DESC
-                LIMIT length
-           )
-       ) AS data,
-       (
-           ARRAY(
-               SELECT keyed_cursor(to_millis(coalesce(completed_at, '1899-01-01T00:00:00Z')), id)
-                 FROM page
-                ORDER BY completed_at DESC NULLS LAST, id DESC
-           )
-       )[length] AS next_cursor
-  FROM page_length(
-           ARRAY(
-               SELECT text_bytes(page::tasks)
-                 FROM page
-                ORDER BY completed_at DESC NULLS LAST, id DESC
-           ),
-           %(limit)s
-       ) AS length;
+SELECT CASE
+           WHEN fits_page(sum(text_bytes(task::tasks)) OVER page) THEN task_json(task::tasks)
+       END AS body,
+       keyed_cursor(
+           to_millis(coalesce(lag(completed_at) OVER page, '1899-01-01T00:00:00Z')),
+           lag(id) OVER page
+       ) AS cursor
+  FROM (SELECT * FROM completed UNION ALL SELECT * FROM open) AS task
+WINDOW page AS (ORDER BY completed_at DESC NULLS LAST, id DESC ROWS UNBOUNDED PRECEDING)
+ ORDER BY completed_at DESC NULLS LAST, id DESC
+ LIMIT %(limit)s + 1;

@@ -33,7 +33,7 @@ WITH searched AS MATERIALIZED (
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
               id DESC
      LIMIT 10000
-), best AS MATERIALIZED (
+), best AS (
     SELECT id,
            moment,
            row_number() OVER (
@@ -49,36 +49,31 @@ WITH searched AS MATERIALIZED (
                    WHEN 'dueDate' THEN (moment, id) > (from_millis(%(after)s), %(after_id)s)
                    ELSE (moment, id) < (from_millis(%(after)s), %(after_id)s)
                END)
+     UNION ALL
+    -- The last task that was compared, if others follow it: the next page begins after it. It has
+    -- no number, so it is the last row.
+    (
+        SELECT id, NULL, NULL
+          FROM searched
+         WHERE %(sort)s IS NULL
+           AND found IS NOT NULL
+           AND (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
+         ORDER BY id
+         LIMIT 1
+    )
      ORDER BY number
      LIMIT %(limit)s + 1
-), page AS (
-    SELECT best.*, task AS task
-      FROM best
-      JOIN tasks AS task
-        ON task.workspace_id = %(workspace_id)s AND task.id = best.id
 )
-SELECT json_list(ARRAY(SELECT task_json(task) FROM page ORDER BY number LIMIT length)) AS data,
-       coalesce(
-           (
-               ARRAY(
-                   SELECT CASE
-                              WHEN moment IS NULL THEN id_cursor(id)
-                              ELSE keyed_cursor(to_millis(moment), id)
-                          END
-                     FROM page
-                    ORDER BY number
-               )
-           )[length],
-           (
-               SELECT id_cursor(id)
-                 FROM searched
-                WHERE %(sort)s IS NULL
-                  AND found IS NOT NULL
-                  AND (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
-                ORDER BY id
-                LIMIT 1
-           )
-       ) AS next_cursor
-  FROM page_length(
-           ARRAY(SELECT text_bytes(task) FROM page ORDER BY number), %(limit)s
-       ) AS length;
+SELECT CASE
+           WHEN number IS NOT NULL AND fits_page(sum(text_bytes(task)) OVER page)
+           THEN task_json(task)
+       END AS body,
+       CASE
+           WHEN number IS NULL THEN id_cursor(task.id)
+           WHEN moment IS NULL THEN id_cursor(lag(task.id) OVER page)
+           ELSE keyed_cursor(to_millis(lag(moment) OVER page), lag(task.id) OVER page)
+       END AS cursor
+  FROM best
+  JOIN tasks AS task ON task.workspace_id = %(workspace_id)s AND task.id = best.id
+WINDOW page AS (ORDER BY number ROWS UNBOUNDED PRECEDING)
+ ORDER BY number;

@@ -61,24 +61,14 @@ WITH wanted AS NOT MATERIALIZED (
            ) AS task
      WHERE NOT filters ?| '{due_after,due_before}'
        AND (SELECT count(*) FROM dated) <= %(limit)s
-), page AS (
-    SELECT * FROM dated
-     UNION ALL
-    SELECT * FROM undated
-     ORDER BY due_date, id
-     LIMIT %(limit)s + 1
 )
-SELECT json_list(
-           ARRAY(SELECT task_json(page::tasks) FROM page ORDER BY due_date, id LIMIT length)
-       ) AS data,
-       (
-           ARRAY(
-               SELECT keyed_cursor(to_millis(coalesce(due_date, '9999-01-01T00:00:00Z')), id)
-                 FROM page
-                ORDER BY due_date, id
-           )
-       )[length] AS next_cursor
-  FROM page_length(
-           ARRAY(SELECT text_bytes(page::tasks) FROM page ORDER BY due_date, id),
-           %(limit)s
-       ) AS length;
+SELECT CASE
+           WHEN fits_page(sum(text_bytes(task::tasks)) OVER page) THEN task_json(task::tasks)
+       END AS body,
+       keyed_cursor(
+           to_millis(coalesce(lag(due_date) OVER page, '9999-01-01T00:00:00Z')), lag(id) OVER page
+       ) AS cursor
+  FROM (SELECT * FROM dated UNION ALL SELECT * FROM undated) AS task
+WINDOW page AS (ORDER BY due_date, id ROWS UNBOUNDED PRECEDING)
+ ORDER BY due_date, id
+ LIMIT %(limit)s + 1;

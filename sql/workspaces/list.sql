@@ -1,4 +1,5 @@
 -- All workspaces that the caller belongs to, oldest first.
-SELECT json_list(array_agg(workspace_json(workspace) ORDER BY workspace.id)) AS body
+SELECT workspace_json(workspace) AS body
   FROM memberships(%(user_id)s, %(token_workspace_id)s) AS member
-  JOIN workspaces AS workspace ON workspace.id = member.workspace_id;
+  JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+ ORDER BY workspace.id;

@@ -6,6 +6,7 @@ from support.http import Client, error_message
 from support.receivers import subscribe
 from support.resources import LISTS
 from support.rows import TOKENS, count, insert
+from support.statements import configure, flattened
 
 from service.api.tasks import Task
 
@@ -74,3 +75,28 @@ def test_deleting_more_than_10_000_small_subtasks_with_a_webhook_gets_409(alice,
     message = error_message(alice.delete(f"/tasks/{parent}"), 409)
     assert message.startswith("The task has more than 10 000 subtasks")
     assert count(connection, "tasks") == 10002
+
+
+def test_the_foreign_key_of_parents_reads_few_rows_even_if_most_tasks_have_the_same_parent(
+    connection, cast
+):
+    """PostgreSQL runs this query for each task of a DELETE."""
+    parent = insert(
+        connection, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"]
+    )
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, parent_id)"
+        " SELECT %s, 's', %s, %s FROM generate_series(1, 2000)",
+        (cast["acme"], cast["alice"], parent),
+    )
+    connection.execute("ANALYZE tasks")
+    with connection.transaction(force_rollback=True):
+        configure(connection)
+        connection.execute(
+            "PREPARE it AS SELECT 1 FROM ONLY tasks AS x"
+            " WHERE $1 = workspace_id AND $2 = parent_id FOR KEY SHARE OF x"
+        )
+        explained = connection.execute("EXPLAIN (FORMAT json) EXECUTE it(NULL, NULL)").fetchone()
+        connection.execute("DEALLOCATE it")
+    nodes = flattened(explained["QUERY PLAN"][0])
+    assert {node["Index Name"] for node in nodes if "Index Name" in node} == {"tasks_by_parent"}

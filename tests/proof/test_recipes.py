@@ -69,19 +69,15 @@ CREATE TABLE tags (
 );
 """
 LIST = """-- One page of the tags of the active workspace, newest first.
-WITH page AS (
-    SELECT tag.id, tag.name, tag.kind, tag.day
-      FROM tags AS tag
-     WHERE tag.workspace_id = %(workspace_id)s::uuid
-       AND tag.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-     ORDER BY tag.id DESC
-     LIMIT %(limit)s::integer + 1
-)
-SELECT json_list(
-           ARRAY(SELECT row_to_json(page) FROM page ORDER BY id DESC LIMIT length)
-       ) AS data,
-       id_cursor((ARRAY(SELECT id FROM page ORDER BY id DESC))[length]) AS next_cursor
-  FROM page_length(ARRAY(SELECT 0 FROM page), %(limit)s::integer) AS length;
+SELECT row_to_json(tag) AS body, id_cursor(lag(id) OVER (ORDER BY id DESC)) AS cursor
+  FROM (
+       SELECT id, name, kind, day
+         FROM tags
+        WHERE workspace_id = %(workspace_id)s
+          AND id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       ) AS tag
+ ORDER BY id DESC
+ LIMIT %(limit)s + 1;
 """
 VIEW = '''"""Tags."""
 
@@ -90,7 +86,7 @@ from flask import Blueprint, Response
 from service.context import db
 from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.responses import Page, reply_page
+from service.web.responses import Listed, reply_page
 
 blueprint = Blueprint("tags", __name__)
 
@@ -113,7 +109,7 @@ def list_tags(query: Values) -> Response:
 
     The list has all tags.
     """
-    return reply_page(db.row(Page, "tags/list", **query))
+    return reply_page(db.rows(Listed, "tags/list", **query), query["limit"])
 '''
 ENTRY = """    TableEntry(
         "tags",

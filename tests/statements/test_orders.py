@@ -128,7 +128,7 @@ def test_members_are_listed_in_the_order_of_joining_and_then_of_ids(
     if name == "export/member":
         rows = [{"id": row["body"]["user"]} for row in rows]
     elif name == "workspaces/members":
-        rows = [{"id": member["userId"]} for member in rows[0]["body"]]
+        rows = [{"id": row["body"]["userId"]} for row in rows]
     else:
         rows = [{"id": row["user_id"]} for row in rows]
     assert [str(row["id"]) for row in rows] == [*others, first]

@@ -166,7 +166,7 @@ def require_compact(body, where):
         first = next(n for n in range(0, len(parts), 2) if re.search(rb"\s", parts[n]))
         raise AssertionError(
             f"{where} has a space after {parts[max(first - 3, 0) : first]}: write it with"
-            " row_to_json and json_list, or in Python with to_json"
+            " row_to_json, or in Python with to_json"
         )
 
 
