@@ -83,7 +83,7 @@ def pytest_configure(config):
         os.environ.pop(name, None)
     # TEST_DATABASE_URL may be incomplete and rely on the variables of libpq.
     forget(*SERVERS, *([] if server else [LIBPQ]))
-    # Each process and program of the tests would compile all modules anew.
+    # Each process and program of the tests would compile all modules again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     # Let curl and Python send requests to this machine directly, and not through a proxy.

@@ -40,7 +40,7 @@ COMPILED = {}
 
 
 def compile_once(rule, append_unknown, compile=Rule._compile_builder):
-    """Compile the function with which a route builds URLs, which no two services need anew.
+    """Compile the function with which a route builds URLs, which is the same for all services.
 
     Without this, a service of a test spends nearly all the time of its creation on this function.
     """

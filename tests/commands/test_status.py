@@ -710,7 +710,7 @@ def test_the_file_of_the_catalogue_has_what_a_migrated_database_has(connection):
         parts.setdefault(row["kind"], []).append(row["name"])
     if found != catalogue():
         (SQL / "catalogue.json").write_text(json.dumps(found, indent=1) + "\n")
-        pytest.fail("sql/catalogue.json was written anew: commit it if the difference is right")
+        pytest.fail("sql/catalogue.json was updated: commit it if the difference is right")
 
 
 def test_the_files_of_functions_have_all_functions_of_a_migrated_database(connection):
