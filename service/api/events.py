@@ -8,7 +8,7 @@ from marshmallow import post_load
 from service.api.event_types import EVENT_TYPES
 from service.context import db
 from service.values import Values, schemas
-from service.values.types import MAX_REFERENCE, Boolean, Cursor, Field, Limit, OneOf, Text
+from service.values.types import MAX_REFERENCE, Boolean, Cursor, Field, Id, Limit, SomeOf, Text
 from service.web.errors import http_error
 from service.web.operation import operation
 from service.web.responses import Body, reply
@@ -44,11 +44,13 @@ class EventFilter(schemas.Query):
         " nextCursor marks the present",
     )
     limit = Limit(100, 500)
-    type = OneOf(
+    type = SomeOf(
         *EVENT_TYPES,
         schema_name="EventType",
-        description="Only events of this type",
+        description="Only events of one of these types",
     )
+    about = Id("Only events about this task, meeting or suggestion: its history, as far as kept")
+    actor_id = Id("Only events that this user caused; an id, or `me` (yourself)", words=("me",))
 
     @post_load
     def split_cursor(self, values: Values, **_: object) -> Values:
@@ -77,6 +79,10 @@ def list_events(query: Values) -> Response:
     next request immediately. You get every event, and the events of one object come in the order of
     its versions. If events since the cursor may be missing, the response is 410: take a new cursor
     without ``after``, then list everything.
+
+    With ``type``, ``about`` or ``actorId``, each request searches the next 10 000 events, or fewer
+    if they are very long. So a page can be empty although ``hasMore`` is true. A cursor goes on
+    under other filters.
     """
     if query["after"] is None:
         feed = db.row(Feed, "events/begin")

@@ -10,6 +10,11 @@ WITH feed AS MATERIALIZED (
            feed.history,
            feed.complete_after,
            %(after)s AS after,
+           num_nonnulls(%(type)s::text[], %(about)s::text, %(actor_id)s::text) > 0 AS is_filtered,
+           CASE %(actor_id)s
+               WHEN 'me' THEN %(user_id)s::uuid::text
+               ELSE %(actor_id)s
+           END AS actor_id,
            CASE
                WHEN %(after)s IS NULL THEN pg_postmaster_start_time()
                ELSE proof.server_started
@@ -29,32 +34,55 @@ WITH feed AS MATERIALIZED (
                OR %(after)s >= feed.complete_after
                AND proof.id IS NOT NULL
            )
-), page AS (
+), searched AS MATERIALIZED (
+    -- An event has not been compared if "found" is NULL: at most the next 10 000 events are, and
+    -- 20 MB of them, because finding an id means reading the text of each event.
     SELECT body,
            position,
-           row_number() OVER page <= %(limit)s
-           AND fits_page(sum(octet_length(body)) OVER page) AS is_shown
+           CASE WHEN sum(octet_length(body)) OVER next <= 20000000 OR NOT feed.is_filtered
+                THEN is_any(type, %(type)s::text[])
+                     AND has_value(body, '{data,id}', %(about)s)
+                     AND has_value(body, '{actorId}', feed.actor_id)
+           END AS found
       FROM feed
      CROSS JOIN LATERAL (
-           SELECT body, position
+           SELECT body, position, type
              FROM events
             WHERE workspace_id = feed.workspace_id
               AND position > feed.after
               AND position <= %(settled)s
-              AND (%(type)s::text IS NULL OR type = %(type)s)
             ORDER BY position
-            LIMIT %(limit)s + 1
+            LIMIT CASE WHEN feed.is_filtered THEN 10000 ELSE %(limit)s + 1 END
            ) AS event
+    WINDOW next AS (ORDER BY position ROWS UNBOUNDED PRECEDING)
+), page AS MATERIALIZED (
+    SELECT body,
+           position,
+           row_number() OVER page <= %(limit)s
+           AND fits_page(sum(octet_length(body)) OVER page) AS is_shown
+      FROM searched
+     WHERE found
     WINDOW page AS (ORDER BY position ROWS UNBOUNDED PRECEDING)
+     ORDER BY position
+     LIMIT %(limit)s + 1
+), page_end AS MATERIALIZED (
+    -- The position at which the page ends although other events may follow; NULL if none do.
+    SELECT CASE
+               WHEN (SELECT NOT every(is_shown) FROM page)
+               THEN (SELECT max(position) FROM page WHERE is_shown)
+               WHEN feed.is_filtered
+                    AND (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
+               THEN (SELECT max(position) FROM searched WHERE found IS NOT NULL)
+           END AS position
+      FROM feed
 ), moved AS MATERIALIZED (
     SELECT workspace_id,
            history,
            after,
            server_started,
-           CASE
-               WHEN (SELECT NOT every(is_shown) FROM page)
-               THEN (SELECT max(position) FROM page WHERE is_shown)
-               ELSE greatest(
+           coalesce(
+               page_end.position,
+               greatest(
                    after,
                    complete_after,
                    (
@@ -64,8 +92,9 @@ WITH feed AS MATERIALIZED (
                           AND position <= %(settled)s
                    )
                )
-           END AS position
+           ) AS position
       FROM feed
+     CROSS JOIN page_end
 ), next AS MATERIALIZED (
     SELECT workspace_id,
            history,
@@ -101,7 +130,7 @@ SELECT (
                   next.position, cursor_proof(next.history, cursor.id, cursor.written_by)
               )
            || '","hasMore":'
-           || (SELECT coalesce(NOT every(is_shown), false) FROM page)
+           || (SELECT position IS NOT NULL FROM page_end)
            || '}'
        )::json AS body
   FROM next

@@ -117,6 +117,19 @@ AS $$
            )::text
 $$;
 
+-- Return whether the body of an event has this value at a path; NULL matches every event. Only a
+-- text that contains the value is parsed, because parsing takes many times as long as looking for
+-- it.
+CREATE OR REPLACE FUNCTION has_value(body text, path text[], value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+               WHEN value IS NULL THEN true
+               WHEN strpos(body, value) = 0 THEN false
+               ELSE body::json #>> path = value
+           END
+$$;
+
 -- Return the names of the members that an update has changed, in the order of the object. Every
 -- update sets updatedAt, version and updatedBy, so these are not listed.
 CREATE OR REPLACE FUNCTION changed_members(before json, after json) RETURNS json

@@ -233,7 +233,56 @@ def test_a_filter_by_type_skips_other_events_and_its_cursor_moves_past_them(alic
     assert read(alice, end) == ([], end)
     assert read(alice, cursor, type="meeting.created") == ([], end)
     message = invalid_field(alice.get("/events", query_string={"type": "task.moved"}), "type")
-    assert message == f"must be one of: {', '.join(EVENT_TYPES)}"
+    assert message == f"must be one or more of: {', '.join(EVENT_TYPES)}; not 'task.moved'"
+
+
+def test_the_feed_can_be_read_for_several_types_one_object_or_one_user(alice, bob, cast):
+    cursor = begin(alice)
+    first, second = (bob.post("/tasks", {"title": title}).get_json()["id"] for title in "ab")
+    # The text of this event contains both ids and Alice's, but is about another task.
+    known = {"first": first, "actorId": cast["alice"]}
+    other = bob.post("/tasks", {"title": first, "parentId": second, "metadata": known}).get_json()
+    alice.patch(f"/tasks/{first}", {"title": "c"})
+    alice.delete(f"/tasks/{first}")
+
+    def found(**query):
+        events, end = read(alice, cursor, **query)
+        # The cursor has moved past all events, so no event follows under other filters.
+        assert read(alice, end) == ([], end)
+        return [(event["type"].removeprefix("task."), event["data"]["id"]) for event in events]
+
+    history = [("created", first), ("updated", first), ("deleted", first)]
+    assert found(about=first) == found(about=first.upper(), limit=1) == history
+    assert found(actorId="me") == found(actorId=cast["alice"]) == history[1:]
+    assert found(type="task.deleted,task.updated") == history[1:]
+    assert found(actorId=cast["bob"]) == [
+        ("created", first), ("created", second), ("created", other["id"]),
+    ]  # fmt: skip
+    assert found(about=first, actorId="me", type="task.deleted,meeting.created") == history[2:]
+    assert found(about=cast["acme"]) == []
+    assert read(bob, cursor, actorId="me")[0] == read(alice, cursor, actorId=cast["bob"])[0]
+    message = invalid_field(alice.get("/events?about=me"), "about")
+    assert message.startswith("must be an id, like")
+
+
+@pytest.mark.parametrize(("number", "bytes"), [(9_999, 10), (1_000, 20_000)])
+def test_a_filtered_page_of_the_feed_searches_a_bounded_number_of_events_and_goes_on(
+    alice, connection, cast, number, bytes
+):
+    cursor = begin(alice)
+    task = alice.post("/tasks", {"title": "x"}).get_json()["id"]
+    connection.execute(
+        "INSERT INTO events (workspace_id, id, type, body)"
+        " SELECT %s, new_id(), 'task.updated', to_json(repeat('x', %s))"
+        "   FROM generate_series(1, %s)",
+        (cast["acme"], bytes, number),
+    )
+    alice.delete(f"/tasks/{task}")
+    for found, more in (["task.created"], True), (["task.deleted"], False):
+        page = alice.get(f"/events?after={cursor}&about={task}").get_json()
+        assert (types(page["data"]), page["hasMore"]) == (found, more)
+        cursor = page["nextCursor"]
+    assert read(alice, cursor) == ([], cursor)
 
 
 def test_the_code_and_the_database_know_the_same_types_of_events(connection):
@@ -488,7 +537,8 @@ def test_a_request_during_which_the_feed_ends_returns_no_cursor(alice, cast, con
     assert gone(alice, cursor)
     caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
     assert run(connection, "events/await_older_releases", **caller) == [{"ready": False}]
-    page = {"after": None, "after_id": None, "type": None, "limit": 1, "settled": 2**40}
+    filters = {"type": None, "about": None, "actor_id": None}
+    page = {"after": None, "after_id": None, "limit": 1, "settled": 2**40, **filters}
     assert run(connection, "events/list", **caller, **page) == []
 
 
