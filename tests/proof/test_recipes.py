@@ -172,11 +172,8 @@ def test_all_tests_pass_after_a_recipe_was_followed(tmp_path, recipe):
     assert failure is None, failure
 
 
-TENANT = "tag.workspace_id = %(workspace_id)s::uuid\n"
-EVERYTHING = (
-    "tag.workspace_id IS NOT DISTINCT FROM tag.workspace_id\n"
-    "       AND %(workspace_id)s::uuid IS NOT NULL\n"
-)
+TENANT = "WHERE workspace_id = %(workspace_id)s\n"
+EVERYTHING = "WHERE %(workspace_id)s::uuid IS NOT NULL\n"
 
 
 @pytest.mark.parametrize(
