@@ -9,7 +9,7 @@ from itertools import cycle
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from support import front
-from support.project import PROJECT, replaced
+from support.project import PROJECT, file_block, replaced
 
 ADDRESS = re.compile(r"10\.\d\.0\.1\d:8000")
 
@@ -18,9 +18,7 @@ def configuration(name):
     """Return a file of the folder or, if it has no such file, a block of the page."""
     if (path := PROJECT / "docs/deploy/cluster" / name).exists():
         return path.read_text(encoding="utf-8")
-    text = (PROJECT / "docs/operations/scaling.md").read_text(encoding="utf-8")
-    (found,) = re.findall(rf"<!-- file: {re.escape(name)} -->\n```\w*\n(.*?)```", text, re.DOTALL)
-    return found
+    return file_block("docs/operations/scaling.md", name)
 
 
 def pooling(database_url, folder, size):

@@ -2,13 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
-from support.debian import RELEASES, booted, missing, root_of
+from support.debian import RELEASES, booted, missing, supply
 from support.processes import wait_until
-from support.project import PROJECT, blocks, copy_project, read
+from support.project import PROJECT, blocks, read
 
 from service.commands.check import PLACES, UNITS
 from service.version import version
@@ -95,37 +93,9 @@ print(dict(statuses))
 
 @pytest.fixture(scope="module", params=RELEASES, ids=lambda release: f"debian_{release.number}")
 def debian(request, tmp_path_factory):
-    """Boot a machine with the source, the wheels that pip would fetch, and Debian's PostgreSQL."""
-    release, folder = request.param, tmp_path_factory.mktemp("debian")
-    root = root_of(release)
-    copy_project(folder / "share/source")
-    locked = ("--require-hashes", "-r", PROJECT / "requirements.txt")
-    for required in ("build", "setuptools>=77"), locked:
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--python-version", release.python,
-             "--only-binary=:all:", "-d", folder / "share/wheels", *required],
-            check=True, capture_output=True,
-        )  # fmt: skip
-    with booted(root, folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
-        debian.release = release
-        debian.run(
-            f"version={release.postgres}\n"
-            # Only root may enter the folder in which the blocks run.
-            "chmod 700 .\n"
-            "pg_dropcluster $version main\n"
-            "pg_createcluster $version main\n"
-            # Switch on TLS, as the package of Debian does if ssl-cert is installed.
-            "cd /var/lib/postgresql/$version/main\n"
-            "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key"
-            " -out server.crt\n"
-            "chown postgres: server.key server.crt; chmod 600 server.key\n"
-            "pg_conftool $version main set ssl on\n"
-            "systemctl start postgresql@$version-main\n"
-            # Enable the site on port 80, as the package of Debian does.
-            "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default\n"
-            "grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default\n"
-            "systemctl start nginx"
-        )
+    folder = tmp_path_factory.mktemp("debian")
+    supply(request.param, folder)
+    with booted(request.param, folder) as debian:
         yield debian
 
 

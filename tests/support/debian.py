@@ -1,19 +1,22 @@
-"""A separate Debian: systemd in namespaces, on a copy-on-write view of a root file system.
+"""Separate Debians: systemd in namespaces, on a copy-on-write view of a root file system.
 
 If this machine runs the Debian release that a test asks for, the test uses the root file system of
-this machine. If not, debootstrap makes one, which stays in a folder for the next run. The separate
-Debian changes no file of this machine, listens on none of its ports, and cannot reach the network.
+this machine. If not, debootstrap makes one, which stays in a folder for the next run. A separate
+Debian changes no file of this machine, listens on none of its ports, and cannot reach the network:
+``joined`` connects two of them with a cable of their own.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from support.processes import children, wait_until
+from support.project import PROJECT, copy_project
 
 # Runs in the new namespaces, where the folder $SHARE is mounted as /mnt.
 BOOT = """
@@ -83,6 +86,25 @@ chroot "$FOLDER" apt-get clean
 rm "$FOLDER/usr/sbin/policy-rc.d"
 """
 
+# Starts PostgreSQL and nginx as their packages do.
+START = """
+# Only root may enter the folder in which the blocks run.
+chmod 700 .
+pg_dropcluster $version main
+pg_createcluster $version main
+# Switch on TLS, as the package of Debian does if ssl-cert is installed.
+cd /var/lib/postgresql/$version/main
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key -out server.crt
+chown postgres: server.key server.crt
+chmod 600 server.key
+pg_conftool $version main set ssl on
+systemctl start postgresql@$version-main
+# Enable the site on port 80.
+ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default
+grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default
+systemctl start nginx
+"""
+
 
 def missing():
     """Return why this machine cannot boot any release, or None."""
@@ -127,6 +149,18 @@ def root_of(release):
     return folder
 
 
+def supply(release, folder):
+    """Put the source and the wheels that pip would fetch into ``folder/share``."""
+    copy_project(folder / "share/source")
+    locked = ("--require-hashes", "-r", PROJECT / "requirements.txt")
+    for required in ("build", "setuptools>=77"), locked:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--python-version", release.python,
+             "--only-binary=:all:", "-d", folder / "share/wheels", *required],
+            check=True, capture_output=True,
+        )  # fmt: skip
+
+
 def cgroups():
     """Return the folder of the unified hierarchy of cgroups, or None."""
     for line in Path("/proc/mounts").read_text().splitlines():
@@ -158,15 +192,17 @@ class Debian:
 
 
 @contextmanager
-def booted(lower, folder, **variables):
-    """Boot a machine on the root file system ``lower`` and yield it.
+def booted(release, folder, name="debian"):
+    """Boot a machine of this release with Debian's PostgreSQL and nginx, and yield it.
 
-    Its scripts have these environment variables. ``folder/share`` is mounted as /mnt.
+    ``folder/share`` is mounted as /mnt; its scripts run in /mnt/source.
     """
-    root, share = folder / "root", folder / "share"
+    lower = root_of(release)
+    variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/mnt/wheels"}
+    root, share = folder / name, folder / "share"
     root.mkdir()
     share.joinpath("console").touch()
-    group = cgroups() / f"test-{os.getpid()}"
+    group = cgroups() / f"test-{os.getpid()}-{name}"
     group.mkdir()
     process = subprocess.Popen(
         ["bash", "-c",
@@ -183,11 +219,31 @@ def booted(lower, folder, **variables):
         debian = Debian(children(process.pid)[0], share, variables)
         state = "systemctl is-active basic.target"
         wait_until(lambda: "active\n" in debian.run(state, check=False).splitlines(True), process)
+        debian.release = release
+        debian.run(f"echo {name} >/proc/sys/kernel/hostname; version={release.postgres}\n{START}")
         yield debian
     finally:
         process.kill()
         process.wait()
         wait_until(lambda: remove(group))
+
+
+def joined(first, second, *addresses):
+    """Connect two machines with a cable, which ends with them, and give each its addresses.
+
+    ``addresses`` has a list of addresses with their prefix for each of the two.
+    """
+    machines = list(zip((first, second), addresses, strict=True))
+    device = f"to{second.init}", f"to{first.init}"
+    subprocess.run(
+        ["ip", "link", "add", device[0], "netns", str(first.init), "type", "veth",
+         "peer", "name", device[1], "netns", str(second.init)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    for name, (machine, own) in zip(device, machines, strict=True):
+        added = "".join(f"ip address add {address} dev {name}\n" for address in own)
+        machine.run(f"{added}ip link set {name} up")
+    return device
 
 
 def remove(group):

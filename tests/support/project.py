@@ -49,6 +49,13 @@ def blocks(page, language="sh"):
     return [block for not_run, block in found if not not_run]
 
 
+def file_block(page, name):
+    """Return the block of a page that is the content of a file with this name."""
+    marker = rf"<!-- file: {re.escape(name)} -->\n```\w*\n(.*?)```"
+    (found,) = re.findall(marker, read(page), re.DOTALL)
+    return found
+
+
 def links(page):
     """Return the relative links of a page, without those in blocks of code."""
     text = re.sub(r"(?ms)^```.*?^```$", "", read(page))
