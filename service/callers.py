@@ -80,6 +80,8 @@ class Usage(NamedTuple):
     # The only workspace that the token may use; null if it may use all workspaces of its user.
     token_workspace_id: str | None
     scope: str | None
+    # Where the workspace has moved, "" for an unknown place; null if it is still here.
+    moved_to: str | None
     # True if the service must store this use of the token: it has stored none within the last
     # minute.
     record_use: bool

@@ -15,9 +15,11 @@ from service.commands.base import (
     one_row,
     query,
     slug_argument,
+    validate,
     yes_option,
 )
 from service.commands.plans import check_plan
+from service.values.types import URL
 
 
 class ListedWorkspace(NamedTuple):
@@ -85,6 +87,33 @@ def change_plan(slug: str, plan: str) -> None:
     """
     check_plan(plan)
     echo_ids("workspaces/set_plan", f"there is no workspace {slug}", slug=slug, plan=plan)
+
+
+@workspace.command("freeze")
+@slug_argument
+@click.option("--to", "url", help="URL of the other installation, for the error.")
+@click.option("--moved", is_flag=True, help="Requests may not even read: they get 404.")
+def freeze_workspace(slug: str, url: str | None, moved: bool) -> None:
+    """Let requests only read the workspace SLUG while it moves to another installation.
+
+    Writes get 503. Waits for the writes that run, so that an export has all that succeeded.
+    Commands can still write, and so can processes of releases before 1.3.0. Prints the id of the
+    workspace.
+    """
+    place = "" if url is None else validate(URL(), "--to", url)
+    set_frozen(slug, place, has_moved=moved)
+
+
+@workspace.command("unfreeze")
+@slug_argument
+def unfreeze_workspace(slug: str) -> None:
+    """Let requests write in the workspace SLUG again. Prints its id."""
+    set_frozen(slug, None, has_moved=False)
+
+
+def set_frozen(slug: str, moves_to: str | None, *, has_moved: bool) -> None:
+    absent = f"there is no workspace {slug}"
+    echo_ids("workspaces/freeze", absent, slug=slug, moves_to=moves_to, has_moved=has_moved)
 
 
 @workspace.command("export")

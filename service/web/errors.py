@@ -80,6 +80,11 @@ def http_error(name: str, /, retry_after: int = 0, **values: object) -> HTTPErro
     return HTTPError(status, message.format(**values), headers)
 
 
+def to_place(place: str | None) -> str:
+    """Return the words for the place to which a workspace moves; it may be unknown."""
+    return f" to {place}" if place else ""
+
+
 def invalid_field(field: str, name: str) -> HTTPError:
     status, message = MESSAGES[name]
     return invalid_fields([FieldError(field, message)], status)
@@ -207,7 +212,11 @@ def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
     # Only foreign keys to workspaces lack words: an operator has deleted the workspace meanwhile.
     if sqlstate == "23503" and (current_request().method == "DELETE" or not message):
         return http_error("concurrent_change")
-    # Functions of the schema raise these two themselves: await_workspace(), workspace_of_meeting().
+    # Functions of the schema raise these three themselves: writable_workspace(), await_workspace(),
+    # workspace_of_meeting().
+    if sqlstate == "55000":
+        place = to_place(error.diag.message_detail)
+        return http_error("frozen_workspace", retry_after=5, to=place)
     if sqlstate == "P0002":
         return http_error("not_found", resource="Workspace")
     if sqlstate == "21000":

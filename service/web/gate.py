@@ -32,7 +32,7 @@ from service.context import (
 )
 from service.values import types
 from service.web import cors
-from service.web.errors import HTTPError, http_error, invalid_field
+from service.web.errors import HTTPError, http_error, invalid_field, to_place
 from service.web.operation import requested_operation
 from service.web.requests import JSON_TYPE
 
@@ -106,6 +106,8 @@ def authenticate_and_count() -> Response | None:
         return None
     if workspace_header is not None and workspace_header.lower() != usage.workspace_id:
         raise invalid_field("Workspace-Id", "foreign_workspace")
+    if usage.moved_to is not None and not operation.ignores_workspace_header:
+        raise http_error("moved_workspace", to=to_place(usage.moved_to))
     if writes and usage.scope != "write":
         raise http_error("read_only_token")
     if operation.session_only and kind != "session":

@@ -145,6 +145,7 @@ $$;
 -- From now on, let changes in a workspace write events, for at least WEBHOOK_KEEP hours. Return
 -- whether each change does; NULL if the user is no member.
 -- The first reader waits for the changes that are running, because they may have written no event.
+-- It locks the workspace as an operator does, because it may read even if the workspace is frozen.
 CREATE OR REPLACE FUNCTION begin_feed(
     workspace_id uuid, user_id uuid, token_id uuid
 ) RETURNS boolean
@@ -166,7 +167,10 @@ BEGIN
  RETURNING ready
       INTO is_ready;
     IF NOT FOUND THEN
-        PERFORM lock_workspace(workspace_id, token_id);
+        PERFORM lock_workspace(workspace_id);
+        IF present_role(token_id, workspace_id) IS NULL THEN
+            RAISE no_data_found USING MESSAGE = 'Workspace not found';
+        END IF;
         INSERT INTO feeds (workspace_id, read_at)
         VALUES (workspace_id, now())
             ON CONFLICT ON CONSTRAINT feeds_pkey DO UPDATE

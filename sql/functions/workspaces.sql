@@ -20,8 +20,9 @@
 -- only wait for each other; whoever locks several takes them in the order of the hash.
 
 -- Lock a workspace for this transaction alone, and return its id. Fail if the transaction had to
--- wait and the credential of the request is no longer one of a member: "Workspace not found". An
--- operator has no credential: token_id is NULL. PostgreSQL inlines this function and the next.
+-- wait and the credential of the request is no longer one of a member: "Workspace not found". Fail
+-- too if the workspace is frozen. An operator has no credential: token_id is NULL. PostgreSQL
+-- inlines this function and the next.
 CREATE OR REPLACE FUNCTION lock_workspace(
     workspace_id uuid, token_id uuid DEFAULT NULL
 ) RETURNS uuid
@@ -29,7 +30,7 @@ LANGUAGE sql
 AS $$
     SELECT CASE pg_try_advisory_xact_lock(7, uuid_hash(workspace_id))
                WHEN false THEN await_workspace(workspace_id, token_id, false)
-               ELSE workspace_id
+               ELSE writable_workspace(workspace_id, token_id)
            END
 $$;
 
@@ -41,7 +42,7 @@ LANGUAGE sql
 AS $$
     SELECT CASE pg_try_advisory_xact_lock_shared(7, uuid_hash(workspace_id))
                WHEN false THEN await_workspace(workspace_id, token_id, true)
-               ELSE workspace_id
+               ELSE writable_workspace(workspace_id, token_id)
            END
 $$;
 
@@ -58,6 +59,25 @@ BEGIN
     END IF;
     IF present_role(token_id, workspace_id) IS NULL THEN
         RAISE no_data_found USING MESSAGE = 'Workspace not found';
+    END IF;
+    RETURN writable_workspace(workspace_id, token_id);
+END
+$$;
+
+-- Return the id of a workspace that this transaction has locked. Fail if it is frozen, unless an
+-- operator writes. The statement below has a new snapshot, so it sees every freeze before the lock.
+CREATE OR REPLACE FUNCTION writable_workspace(workspace_id uuid, token_id uuid) RETURNS uuid
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    place text;
+BEGIN
+    IF token_id IS NOT NULL THEN
+        place := (SELECT moves_to FROM workspaces WHERE id = workspace_id);
+        IF place IS NOT NULL THEN
+            RAISE object_not_in_prerequisite_state
+                  USING MESSAGE = 'The workspace is frozen', DETAIL = place;
+        END IF;
     END IF;
     RETURN workspace_id;
 END

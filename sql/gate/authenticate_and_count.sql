@@ -7,6 +7,7 @@ WITH caller AS (
            workspace.id AS workspace_id,
            token.workspace_id AS token_workspace_id,
            token.scope,
+           CASE WHEN workspace.has_moved THEN workspace.moves_to END AS moved_to,
            token.id IS NOT NULL
            AND coalesce(token.last_used_at < now() - interval '1 minute', true) AS record_use,
            -- If an operator has renamed the plan Starter, its usual limits apply instead.
@@ -27,7 +28,8 @@ WITH caller AS (
            )
       LEFT JOIN plans AS plan ON plan.name = coalesce(workspace.plan, 'Starter')
 )
-SELECT token_id, user_id, caller.workspace_id, token_workspace_id, scope, record_use, hit.admitted,
+SELECT token_id, user_id, caller.workspace_id, token_workspace_id, scope, moved_to, record_use,
+       hit.admitted,
        per_minute, hit.minute_count, date_part('epoch', hit.minute_started_at) + 60 AS minute_ends,
        per_day, hit.day_count, date_part('epoch', hit.day_started_at) + 86400 AS day_ends,
        date_part('epoch', now()) AS now

@@ -60,3 +60,17 @@ def test_the_deletion_of_a_workspace_spares_another_one_that_got_its_slug_during
     assert deleted.decode().strip() == cast["acme"]
     slugs = rows(connection, "SELECT slug FROM workspaces ORDER BY slug")
     assert [row["slug"] for row in slugs] == ["acme", "globex"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("freeze", "nobody"), "there is no workspace nobody"),
+        (("unfreeze", "nobody"), "there is no workspace nobody"),
+        (("freeze", "acme", "--to", "acme.example.com"), "--to: must be an http or https URL"),
+    ],
+)
+def test_freezing_an_unknown_workspace_or_to_no_url_is_an_error(cli, cast, words, message):
+    result = cli("workspace", *words)
+    assert result.exit_code == 1
+    assert message in result.output

@@ -4,6 +4,7 @@ sql/functions/workspaces.sql has the rule.
 """
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -181,6 +182,95 @@ def test_a_request_waits_for_a_lock_for_a_quarter_of_the_time_of_a_statement_and
     assert count(connection, "tasks") == 1
     with app.extensions["pool"].connection() as pooled:
         assert pooled.execute("SHOW lock_timeout").fetchone() == ("500ms",)
+
+
+PLACE = "https://acme.example.com/"
+READ = "GET /api/events"
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at_once", "after_waiting"])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_frozen_workspace_refuses_each_write_and_says_where_it_moves_until_it_is_thawed(
+    connection, cast, others, threads, command, ids, send, name, waits
+):
+    if name == READ:
+        connection.execute("UPDATE feeds SET read_at = NULL")
+
+    def rows():
+        tables = "tasks", "meetings", "members", "webhooks", "events"
+        query = "SELECT to_jsonb(x) AS row FROM {0} AS x ORDER BY row"
+        return [connection.execute(query.format(table)).fetchall() for table in tables]
+
+    if waits:
+        # The request waits behind the command.
+        with held(others(), cast["acme"]):
+            freezing = threads.submit(command, "workspace", "freeze", "acme", "--to", PLACE)
+            until_waiting(connection, freezing)
+            running = threads.submit(send, name)
+            until_waiting(connection, running, 2)
+            before = rows()
+        response = running.result(20)
+    else:
+        command("workspace", "freeze", "acme", "--to", PLACE)
+        before = rows()
+        response = send(name)
+    if name == READ:
+        assert response.status_code == 200
+        return
+    assert f"is being moved to {PLACE}," in error_message(response, 503)
+    assert response.headers["Retry-After"] == "5"
+    assert rows() == before
+    command("workspace", "unfreeze", "acme")
+    assert send(name).status_code < 300
+
+
+def test_a_freeze_waits_for_the_writes_that_run_and_leaves_other_workspaces_alone(
+    connection, cast, others, threads, command, client, charlie
+):
+    with held(others(), cast["acme"], shared=True):
+        freezing = threads.submit(command, "workspace", "freeze", "acme")
+        until_waiting(connection, freezing)
+    assert freezing.result(20) == f"{cast['acme']}\n"
+    message = error_message(client.post("/tasks", {"title": "x"}), 503)
+    assert message.startswith("The workspace is being moved, so")
+    assert client.get("/tasks").status_code == 200
+    assert charlie.post("/tasks", {"title": "x"}).status_code == 201
+
+
+def test_a_frozen_workspace_repeats_the_responses_of_earlier_writes(client, cast, command):
+    options = {"headers": {"Idempotency-Key": "k"}}
+    first = client.post("/tasks", {"title": "x"}, **options)
+    command("workspace", "freeze", "acme")
+    again = client.post("/tasks", {"title": "x"}, **options)
+    assert (again.status_code, again.get_json()) == (201, first.get_json())
+    later = {"headers": {"Idempotency-Key": "later"}}
+    error_message(client.post("/tasks", {"title": "y"}, **later), 503)
+    command("workspace", "unfreeze", "acme")
+    assert client.post("/tasks", {"title": "y"}, **later).status_code == 201
+
+
+def test_every_request_in_a_workspace_that_has_moved_gets_404_with_the_place_except_the_ways_out(
+    client, cast, command, ids
+):
+    command("workspace", "freeze", "acme", "--moved", "--to", PLACE)
+    for view in views():
+        path = re.sub("<id:[a-z]+>", LOW, view.rule).removeprefix("/api")
+        response = client.send(view.method, path, json={})
+        text = f"The workspace has moved to {PLACE}; its members need new tokens there"
+        if view.operation.ignores_workspace_header or view.rule == "/api/session":
+            assert text not in response.text
+        else:
+            assert error_message(response, 404) == text
+    assert client.get("/me").status_code == 200
+
+
+def test_commands_write_in_a_frozen_workspace_and_can_delete_it(cast, command, connection):
+    command("workspace", "freeze", "acme", "--moved")
+    command("member", "add", "acme", "charlie@example.com")
+    line = json.dumps({"type": "task", "workspace": "acme", "title": "x"})
+    assert CliRunner().invoke(main, ["load", "-"], input=line).exit_code == 0
+    command("workspace", "delete", "acme", "--yes")
+    assert count(connection, "workspaces", "slug = 'acme'") == 0
 
 
 def test_writes_that_have_waited_for_a_workspace_share_it_afterwards(
@@ -763,6 +853,7 @@ def test_every_statement_that_locks_a_workspace_is_in_the_table_of_writes_or_is_
         "meetings/create",
         "load/begin",
         "workspaces/delete",
+        "workspaces/freeze",
     }
 
 

@@ -279,6 +279,7 @@ RESOURCES = [
         values={"slug": ["one", "two"], "plan": ["Pro", "Starter"], "workspace": ["acme", "acme"]},
         rejected={"member_count": [10_001]},
         accepted={"member_count": [10_000]},
+        nullable="moves_to",
     ),
     TableEntry("users", line="user", nullable="active_workspace_id deactivated_at"),
     TableEntry("members", line="member"),

@@ -452,7 +452,7 @@ def test_the_seconds_left_of_a_window_are_rounded_up_and_retry_after_is_at_least
 ):
     now = 1_700_000_000.0
     limits = 60, 60, now + after, 10_000, 100, now + 5000
-    usage = Usage(*[None] * 5, False, True, *limits, now)
+    usage = Usage(*[None] * 6, False, True, *limits, now)
     assert usage.windows[0].seconds_left == left
     error = rate_limit_error(usage)
     assert dict(error.headers)["Retry-After"] == str(retry_after)
