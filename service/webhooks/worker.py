@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ PRUNE = (
     "worker/prune_usage",
     "worker/prune_deleted_versions",
 )
+# A clock that nobody sets. On Linux, it continues while the host is suspended.
+HOST_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # A running worker gives up a table for this round after this many empty batches.
 MAX_EMPTY_BATCHES = 10
 # The number of delivery threads, as a multiple of WEB_THREADS. One workspace may use WEB_THREADS of
@@ -60,6 +63,11 @@ class Pruned(NamedTuple):
     next: str | None
 
 
+class PruningTime(NamedTuple):
+    # The Unix time up to which the workers prune.
+    until: float
+
+
 class Worker:
     """Delivers and prunes. Many workers may run, because each claims different deliveries."""
 
@@ -79,6 +87,8 @@ class Worker:
         self._missing: list[MissingKey] = []
         # Where the next batch of each statement that prunes begins; "" is the beginning.
         self._prune_after = dict.fromkeys(PRUNE, "")
+        # The Unix time at which the host's clock was 0, if the database's clock has not leapt.
+        self._host_clock_began = -inf
 
     def run(self, *, deliver: bool) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight.
@@ -116,7 +126,8 @@ class Worker:
             while deliver and self.deliver_next():
                 attempts += 1
             if prune:
-                self.prune()
+                # An operator runs this after a leap, if the clock is right.
+                self.prune(until=inf)
         finally:
             self.pool.close()
         return attempts
@@ -153,16 +164,31 @@ class Worker:
             warn_of_missing_keys(missing, self.settings)
         self._missing = missing
 
-    def prune(self, max_empty_batches: float = inf) -> None:
-        """Run all statements that prune, then raise the first failure."""
+    def prune(self, max_empty_batches: float = inf, *, until: float | None = None) -> None:
+        """Run all statements that prune, then raise the first failure.
+
+        They prune up to the Unix time ``until``, but at most up to now. By default, this time
+        advances only as fast as time passes on this host, even if the clock of the database leaps.
+        """
         failures = []
-        for name in PRUNE:
+        steps = [partial(self._prune, name, max_empty_batches) for name in PRUNE]
+        for step in [partial(self._advance, until), *steps]:
             try:
-                self._prune(name, max_empty_batches)
+                step()
             except psycopg.Error as error:
                 failures.append(error)
         if failures:
             raise failures[0]
+
+    def _advance(self, until: float | None) -> None:
+        """Advance the time up to which the workers prune."""
+        with self._connection("worker/advance") as connection:
+            clock = time.clock_gettime(HOST_CLOCK)
+            if until is None and self._host_clock_began > -inf:
+                until = self._host_clock_began + clock
+            found = connection.row(PruningTime, "worker/advance", until=until)
+        # After the database's clock was set back, the worker still knows the later time.
+        self._host_clock_began = max(self._host_clock_began, found.until - clock)
 
     def _prune(self, name: str, max_empty_batches: float) -> None:
         empty_batches = 0

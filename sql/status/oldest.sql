@@ -1,8 +1,14 @@
 -- The age of the oldest row of each kind that the worker prunes, and the age at which the worker
--- should prune it.
+-- should prune it. If the clock has leapt ahead, the rows are younger than they seem.
 -- Events that still wait for delivery, or were delivered recently, do not count.
 SELECT kind,
-       coalesce(extract(epoch FROM now() - oldest_at), 0)::float8 AS seconds,
+       coalesce(
+           extract(
+               epoch FROM now() - oldest_at
+               - coalesce((SELECT advanced_at - until FROM pruning_clock), '0 s')
+           ),
+           0
+       )::float8 AS seconds,
        kept_seconds
   FROM (
            SELECT 'event' AS kind,

@@ -6,7 +6,7 @@ WITH batch AS MATERIALIZED (
     DELETE FROM deleted_versions
      WHERE ctid >= (SELECT first FROM batch)
        AND ctid < (SELECT beyond FROM batch)
-       AND deleted_at < now() - interval '400 days'
+       AND deleted_at < pruning_time() - interval '400 days'
  RETURNING id
 )
 SELECT (SELECT count(*) FROM pruned) AS deleted,

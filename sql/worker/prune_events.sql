@@ -10,7 +10,7 @@
 WITH examined AS MATERIALIZED (
     SELECT workspace_id, id, created_at, position
       FROM events
-     WHERE created_at < now() - %(keep)s::integer * interval '1 hour'
+     WHERE created_at < pruning_time() - %(keep)s::integer * interval '1 hour'
        AND (created_at, id) > (
                coalesce(nullif(substr(%(after)s, 38), '')::timestamptz, '-infinity'),
                coalesce(
@@ -40,7 +40,7 @@ WITH examined AS MATERIALIZED (
                   AND delivery.event_id = event.id
                   AND (
                           delivery.state = 'waiting' AND webhook.disabled_at IS NULL
-                          OR delivery.finished_at >= now() - %(keep)s * interval '1 hour'
+                          OR delivery.finished_at >= pruning_time() - %(keep)s * interval '1 hour'
                       )
            )
        -- Another worker that prunes at the same time deletes the events that it has locked.

@@ -6,7 +6,7 @@ WITH ended AS (
        SET read_at = NULL,
            ready = false,
            history = gen_random_uuid()
-     WHERE read_at < now() - (%(keep)s + 1) * interval '1 hour'
+     WHERE read_at < pruning_time() - (%(keep)s + 1) * interval '1 hour'
  RETURNING workspace_id
 )
 SELECT count(*) AS deleted, NULL AS next

@@ -5,12 +5,12 @@ WITH deleted AS (
                ARRAY(
                    SELECT ctid
                      FROM idempotency_keys
-                    WHERE created_at < now() - interval '24 hours'
+                    WHERE created_at < pruning_time() - interval '24 hours'
                     LIMIT 1000
                )
            )
        -- The condition is repeated because another transaction may have renewed the row meanwhile.
-       AND created_at < now() - interval '24 hours'
+       AND created_at < pruning_time() - interval '24 hours'
  RETURNING key
 )
 SELECT count(*) AS deleted,

@@ -9,7 +9,7 @@ WITH batch AS MATERIALIZED (
       FROM tokens
      WHERE ctid >= (SELECT first FROM batch)
        AND ctid < (SELECT beyond FROM batch)
-       AND least(expires_at, revoked_at) < now() - interval '90 days'
+       AND least(expires_at, revoked_at) < pruning_time() - interval '90 days'
        FOR UPDATE SKIP LOCKED
 ), deleted AS (
     DELETE FROM tokens AS token

@@ -6,7 +6,7 @@ WITH batch AS MATERIALIZED (
     DELETE FROM usage
      WHERE ctid >= (SELECT first FROM batch)
        AND ctid < (SELECT beyond FROM batch)
-       AND day_started_at < now() - interval '2 days'
+       AND day_started_at < pruning_time() - interval '2 days'
  RETURNING subject
 )
 SELECT (SELECT count(*) FROM deleted) AS deleted,

@@ -263,7 +263,7 @@ def test_a_reset_within_a_snapshot_restores_the_rows_of_the_snapshot(service, ca
             tables = connection.execute(
                 "SELECT relname FROM pg_class WHERE relkind = 'r'"
                 " AND relnamespace = 'public'::regnamespace"
-                " AND relname NOT IN ('usage', 'counters', 'processes')"
+                " AND relname NOT IN ('usage', 'counters', 'processes', 'pruning_clock')"
             ).fetchall()
             return {
                 table: sorted(connection.execute(f"SELECT t::text FROM {table} AS t").fetchall())

@@ -168,7 +168,8 @@ def test_the_rules_of_alerts_have_the_thresholds_of_status():
         f"connections_used > {database.CONNECTIONS} * task_service_connections_allowed",
         f"oldest_idempotency_key_seconds > {86400 + webhooks.UNPRUNED}\n",
         f"oldest_transaction_seconds > {database.FORGOTTEN}\n",
-        f"abs(task_service_clock_ahead_seconds) > {database.CLOCK}\n",
+        f"abs(task_service_clock_ahead_seconds) > {database.CLOCK} ",
+        f"task_service_clock_leapt_seconds > {database.LEAP}\n",
     ):
         assert threshold in rules
     failing = rules.partition("task_service_webhooks_failing > 0\n")[2].split("\n")[0]

@@ -532,6 +532,10 @@ def upgrade(successor, clients, connection):
     names = pending[: len(pending) - len(files)]
     later.mkdir()
     (successor.folder / "sql/functions").rename(later / "functions")
+    # Before the last migration, the database lacks parts that the catalogue names.
+    catalogue = successor.folder / "sql/catalogue.json"
+    complete = catalogue.read_text()
+    catalogue.write_text('{"tables": {}, "sequences": []}')
     for name in names:
         (schema / f"{name}.sql").rename(later / f"{name}.sql")
     kinds = {}
@@ -542,6 +546,7 @@ def upgrade(successor, clients, connection):
         clients.stage = f"old code, {name}"
         apply(successor, clients, connection, [name])
     (later / "functions").rename(successor.folder / "sql/functions")
+    catalogue.write_text(complete)
     clients.stage = "old code, functions"
     apply(successor, clients, connection, files)
     return kinds

@@ -330,6 +330,7 @@ RESOURCES = [
     TableEntry("event_cursors", left_out=True, nullable="server_started"),
     TableEntry("attempts", left_out=True, nullable="status error answer"),
     TableEntry("processes", left_out=True, nullable="speedups"),
+    TableEntry("pruning_clock", left_out=True),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
 # The table for each type of line that load reads.

@@ -91,6 +91,10 @@ BEGIN
     DELETE FROM usage;
     DELETE FROM counters;
     DELETE FROM processes;
+    -- Older releases do not have this table.
+    IF to_regclass('pruning_clock') IS NOT NULL THEN
+        DELETE FROM pruning_clock;
+    END IF;
     DELETE FROM idempotency_keys;
     -- Few tests change the plans.
     IF EXISTS (

@@ -1,14 +1,20 @@
 """Pruning: what a worker deletes, and what is left after a workspace was deleted."""
 
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 import psycopg
 import pytest
-from support.receivers import announce, subscribe
+from click.testing import CliRunner
+from psycopg.rows import dict_row
+from support.receivers import announce, environment, subscribe
+from support.rows import count, insert
 from support.statements import trigger
 from support.world import World, tables_with
 
-from service.webhooks.worker import Pruned
+from service.__main__ import main
+from service.settings import Settings
+from service.webhooks.worker import Pruned, Worker
 
 
 def finished(connection, **age):
@@ -53,6 +59,110 @@ def test_events_are_pruned_after_webhook_keep(worker, cast, connection, end, lef
     assert counts(connection) == left
     worker().run_once()
     assert counts(connection) == (0, 0, 0)
+
+
+class LeapingClock:
+    """A database whose clock a test can set; its rows are an event and keys of one user."""
+
+    def __init__(self, url, connection):
+        self.url, self.connection = url, connection
+        # This schema comes first in the search path, so now() of every statement is this one.
+        connection.execute(
+            "CREATE SCHEMA clock;"
+            "CREATE TABLE clock.leap AS SELECT interval '0 s' AS leap;"
+            "CREATE FUNCTION clock.now() RETURNS timestamptz LANGUAGE sql STABLE"
+            " AS 'SELECT pg_catalog.now() + leap FROM clock.leap';"
+            f"ALTER DATABASE {connection.info.dbname} SET search_path = clock, pg_catalog, public"
+        )
+        self.workspace = insert(connection, "workspaces", name="A", slug="a", plan="Team")
+        self.user = insert(connection, "users", name="Alice", email="alice@example.com")
+        connection.execute(
+            "INSERT INTO feeds (workspace_id, ready, read_at) VALUES (%s, true, now())",
+            (self.workspace,),
+        )
+        announce(connection, self.workspace)
+
+    def leap(self, **by):
+        self.connection.execute("UPDATE clock.leap SET leap = %s", (timedelta(**by),))
+
+    def add_key(self, key, **due_in):
+        """Add an Idempotency-Key that the worker may delete after this time."""
+        self.connection.execute(
+            "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"
+            " VALUES (%s, %s, %s, '', now() - interval '24 hours' + %s)",
+            (self.workspace, self.user, key, timedelta(**due_in)),
+        )
+
+    def worker(self):
+        return Worker(Settings.read(environment(self.url)))
+
+    def left(self):
+        """Return the number of events and of read feeds, and the keys."""
+        keys = self.connection.execute("SELECT key FROM idempotency_keys ORDER BY key").fetchall()
+        feeds = count(self.connection, "feeds", "read_at IS NOT NULL")
+        return count(self.connection, "events"), feeds, [row["key"] for row in keys]
+
+    def problems(self):
+        ran = CliRunner().invoke(main, ["status"], env={"DATABASE_URL": self.url})
+        found = [line for line in ran.stdout.splitlines() if line.startswith("PROBLEM")]
+        return [line for line in found if "clock" in line or "the oldest" in line]
+
+
+@pytest.fixture
+def clock(other):
+    with psycopg.connect(other, autocommit=True, row_factory=dict_row) as connection:
+        yield LeapingClock(other, connection)
+
+
+def test_after_its_clock_leapt_a_database_is_pruned_only_as_fast_as_time_passes(clock):
+    clock.add_key("first", seconds=1)
+    clock.add_key("second", hours=1)
+    running = clock.worker()
+    running.prune()
+    clock.leap(days=20)
+    running.prune()
+    # A worker that starts now knows of the leap.
+    restarted = clock.worker()
+    restarted.prune()
+    assert clock.left()[:2] == (1, 1)
+    assert "second" in clock.left()[2]
+    # The first key expires when its second has really passed.
+    deadline = monotonic() + 10
+    while clock.left()[2] != ["second"] and monotonic() < deadline:
+        running.prune()
+    assert clock.left() == (1, 1, ["second"])
+    remedy = "correct the clock; if it is right now, run worker --once"
+    assert clock.problems() == [
+        "PROBLEM       the clock of the database leapt ahead by 480 h, so the worker prunes that"
+        f" much later: {remedy}"
+    ]
+    clock.leap()
+    restarted.prune()
+    running.prune()
+    assert clock.left() == (1, 1, ["second"])
+    assert clock.problems() == []
+    # An operator says that the clock is right.
+    clock.leap(days=20)
+    running.prune()
+    assert clock.left() == (1, 1, ["second"])
+    clock.worker().run_once()
+    assert clock.left() == (0, 0, [])
+    running.prune()
+    assert clock.problems() == []
+
+
+def test_after_a_stop_of_a_week_a_worker_prunes_what_is_due(clock):
+    clock.add_key("key", hours=1)
+    clock.worker().prune()
+    # Nobody has measured this time.
+    clock.connection.execute(
+        "UPDATE idempotency_keys SET created_at = created_at - interval '7 days';"
+        "UPDATE pruning_clock SET until = until - interval '7 days',"
+        " advanced_at = advanced_at - interval '7 days'"
+    )
+    clock.worker().prune()
+    assert clock.left()[2] == []
+    assert clock.problems() == []
 
 
 @pytest.mark.parametrize(("state", "age"), [("waiting", None), ("delivered", timedelta())])

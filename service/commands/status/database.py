@@ -8,6 +8,8 @@ from service.commands.status.section import GRANT, Reader, Role, Section
 from service.database.remedies import REMEDIES
 from service.version import build
 
+# A clock that leapt ahead by more than this many seconds is a problem.
+LEAP = 3600
 # A clock that differs by more than this many seconds is a problem.
 CLOCK = 5
 # If more than this share of the allowed connections is in use, that is a problem.
@@ -37,6 +39,10 @@ class Vacuum(NamedTuple):
 class Table(NamedTuple):
     name: str
     bytes: int
+
+
+class Leap(NamedTuple):
+    seconds: float
 
 
 class Forgotten(NamedTuple):
@@ -161,13 +167,21 @@ def read_transactions(reader: Reader) -> Section:
 
 def read_clock(reader: Reader) -> Section:
     ahead = reader.clock_ahead
-    section = Section({"clock_ahead_seconds": ahead}, {"clock_ahead_seconds": ahead})
+    leapt = max((leap.seconds for leap in reader.rows(Leap, "status/leap")), default=0)
+    figures = {"clock_ahead_seconds": ahead, "clock_leapt_seconds": leapt}
+    section = Section({**figures}, {**figures})
     section.line("clock", f"{ahead:+.3f} s against this host")
     if abs(ahead) > CLOCK:
         section.problem(
             f"the clock of the database differs by {ahead:.1f} s from the clock of this host, so"
             " tokens and signatures expire at wrong times",
             "run NTP on both",
+        )
+    if leapt > LEAP:
+        section.problem(
+            f"the clock of the database leapt ahead by {leapt / 3600:.0f} h, so the worker prunes"
+            " that much later",
+            "correct the clock; if it is right now, run worker --once",
         )
     return section
 
