@@ -161,6 +161,7 @@ def check_rules(folder, *tests):
         ("RequestsFail", {BUSY: "1+1x70"}, 0),
         ("SessionBlocksOthers", {"longest_lock_seconds": 5.1}, 0),
         ("BackupIsOld", {DUMP: "_x70"}, 0),
+        ("ClocksDiffer", {"clock_leapt_seconds": 3601}, 0),
     ],
 )
 def test_an_alert_fires_only_beyond_its_threshold(alert, figures, later, well, tmp_path):
@@ -253,6 +254,20 @@ CAUSES = {
         {"database_read_only": 1, "healthz_status": 503, "public_healthz_status": 503,
          "problems": 1, "web_processes": "_x70", "workers": "_x70", BUSY: "1+9x70"},
         {"DatabaseTakesNoWrites"},
+    ),
+    "the disk of the database is full": (
+        {"database_disk_full": 1, "problems": 1, BUSY: "1+9x70"}, {"DatabaseTakesNoWrites"},
+    ),
+    "the clock of the database on another host is ten days ahead": (
+        {"clock_ahead_seconds": 864_000, "clock_leapt_seconds": 864_000, "problems": 2},
+        {"ClocksDiffer"},
+    ),
+    "the clock of the only machine is ten days ahead": (
+        {"clock_leapt_seconds": 864_000, "problems": 1}, {"ClocksDiffer"},
+    ),
+    "WEBHOOK_KEY is lost": (
+        {"deliveries_overdue": 3, "webhooks_without_key": 1, "problems": 2},
+        {"EventsAreLate", "KeyIsMissing"},
     ),
     "new code on the old schema": (
         {"migrations_pending": 1, "healthz_status": 503, "public_healthz_status": 503,
