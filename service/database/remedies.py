@@ -31,7 +31,11 @@ CORRUPTED = (
 # The remedy of each SQLSTATE, or of an error without one, for which this module has a name. None is
 # the key for the remaining errors without a SQLSTATE: there is no connection.
 REMEDIES = {
-    None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
+    None: (
+        "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs; if"
+        " PostgreSQL does not start, its log or df says why: docs/operations/running.md, The bad"
+        " night"
+    ),
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
     "host": "correct the host in DATABASE_URL, or its DNS",
     "pool": "the command status says why the process has no connection",

@@ -141,7 +141,7 @@ def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_that_shows_no_par
 def test_an_unreachable_database_is_an_error_with_its_remedy_that_does_not_prevent_a_start():
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         for url, remedy in (
-            ("host=/nowhere", ": start PostgreSQL, or correct "),
+            ("host=/nowhere", " does not start, its log or df says why: "),
             ("host=nowhere.invalid", ": correct the host in DATABASE_URL, or its DNS"),
             (f"host=127.0.0.1 port={frozen.getsockname()[1]}", ": the server is cut off, frozen"),
         ):

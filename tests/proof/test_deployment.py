@@ -68,7 +68,7 @@ TO_A_NEW_SERVER = "(set -eo pipefail\ngrep -v 'ROLE postgres' /var/backups/task-
 NEW_SERVER = """
 systemctl stop task-service-web.socket task-service-web task-service-worker
 systemctl disable -q task-service-web.socket task-service-web task-service-worker
-runuser -u postgres -- psql -q -c 'DROP DATABASE service' -c 'DROP ROLE service'
+runuser -u postgres -- psql -q -c 'DROP DATABASE service' -c 'DROP ROLE service' -c 'DROP ROLE app'
 chown root: /etc/task-service/env
 deluser --quiet task-service
 rm -r /etc/nginx/task-service /etc/nginx/service.* /etc/nginx/conf.d/*
@@ -77,6 +77,21 @@ systemctl daemon-reload
 systemctl restart nginx
 """
 TAKE_BACK = "TASK_SERVICE_ENV=/etc/task-service/copy task-service workspace export "
+# The rights and settings of the database itself, which are no part of its contents.
+OF_THE_DATABASE = """
+runuser -u postgres -- psql -q service \\
+    -c 'CREATE ROLE app' -c 'GRANT CONNECT ON DATABASE service TO app' \\
+    -c "ALTER DATABASE service SET work_mem = '5MB'" \\
+    -c "ALTER ROLE app IN DATABASE service SET work_mem = '6MB'"
+"""
+SHOW_THEM = """
+runuser -u postgres -- psql -XAtq service \\
+    -c "SELECT grantee::regrole::text FROM pg_database, aclexplode(datacl)
+         WHERE datname = 'service' AND privilege_type = 'CONNECT' ORDER BY 1" \\
+    -c "SELECT setrole::regrole, setconfig
+          FROM pg_db_role_setting JOIN pg_database ON setdatabase = pg_database.oid
+         WHERE datname = 'service' ORDER BY setconfig"
+"""
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
 import collections, pathlib, urllib.request
@@ -602,6 +617,8 @@ def operated(deployed):
         "echo '# 1.2.1' >>docs/deploy/task-service-web.service\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
+    deployed.run(OF_THE_DATABASE)
+    deployed.database = deployed.run(SHOW_THEM)
     steps = blocks("docs/operations/running.md")
     # After the way back from a new major version of PostgreSQL, the two blocks of the way there
     # run again.
@@ -625,6 +642,14 @@ def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated)
     assert operated.output.count(HEALTHY) == 10
     assert "/opt/task-service/1.2.0/" in processes(operated, "task-service-web")
     assert DIFFERENT not in operated.output
+
+
+def test_each_restored_database_has_the_rights_and_settings_of_the_earlier_one(operated):
+    """The blocks restore to a new server, into a second database and into a new version."""
+    assert operated.database.split() == [
+        "app", "service", "-|{work_mem=5MB}", "app|{work_mem=6MB}",
+    ]  # fmt: skip
+    assert operated.run(SHOW_THEM) == operated.database
 
 
 def test_the_remedy_that_the_command_check_prints_replaces_files_of_another_release(operated):
