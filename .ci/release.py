@@ -261,15 +261,21 @@ def main(version=""):
         raise
 
 
+def record(version):
+    """Commit what the release freezes. Then remove the files that only Git has to keep."""
+    run(BIN / "pytest", "-q", "tests/releases/test_releases.py", "--record", version)
+    run("git", "add", RELEASES)
+    run("git", "commit", "--quiet", "-m", f"Record what {version} freezes")
+    for path in (RELEASES / version).iterdir():
+        if path.name != "commit":
+            path.unlink()
+
+
 def release(version, tested):
     """Write, record, commit and build the release whose code was tested in this commit."""
     write_version(version)
     run(*INSTALL)
-    run(BIN / "pytest", "-q", "tests/releases/test_releases.py", "--record", version)
-    for path in RELEASES.glob("*/*"):
-        # Of older releases, git keeps all other files.
-        if path.parent.name != version and path.name != "commit":
-            path.unlink()
+    record(version)
     affected = (
         "tests/releases",
         "tests/test_distributions.py",

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from support.project import PROJECT
-from support.releases import releases
+from support.releases import releases, skip_without_history
 
 from service.database.statements import STATEMENTS
 
@@ -52,7 +52,7 @@ def test_an_older_release_calls_each_function_that_is_kept_for_it(kept):
             text=True,
         )
         if shown.returncode:
-            pytest.skip(f"the history lacks {release.name}: git fetch --unshallow --tags")
+            skip_without_history()
         called |= calls(shown.stdout)
         called |= set(re.findall(r"EXECUTE FUNCTION (\w+)\(", shown.stdout))
     assert kept - called <= FOR_OLDER

@@ -1,11 +1,12 @@
 """``make release`` refuses what is not ready, in one sentence, and then changes nothing."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
 
 import pytest
-from support.project import copy_project, environment, run
+from support.project import PROJECT, copy_project, environment, run
 
 pytestmark = pytest.mark.nodatabase
 
@@ -106,3 +107,27 @@ def test_a_commit_whose_nightly_steps_or_short_run_have_not_passed_makes_no_rele
     command = [sys.executable, checkout / ".ci/release.py", "1.3.0"]
     ended = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert "requirements.txt does not fit setup.cfg" in ended.stderr
+
+
+def test_git_keeps_what_a_release_freezes_and_the_tree_only_the_name_of_its_commit(
+    tmp_path, monkeypatch
+):
+    """The program instead of pytest writes a short record."""
+    monkeypatch.chdir(tmp_path)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Rosa")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "rosa@example.com")
+    run("git", "init", "--quiet", cwd=tmp_path)
+    folder = tmp_path / "tests/releases/1.3.0"
+    folder.parent.mkdir(parents=True)
+    program = tmp_path / ".venv/bin/pytest"
+    program.parent.mkdir(parents=True)
+    written = "echo 0123abc >commit; echo '{}' >openapi.json"
+    program.write_text(f"#!/bin/sh\nmkdir tests/releases/$4; cd tests/releases/$4; {written}\n")
+    program.chmod(0o755)
+    spec = importlib.util.spec_from_file_location("release", PROJECT / ".ci/release.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.record("1.3.0")
+    assert [path.name for path in folder.iterdir()] == ["commit"]
+    assert run("git", "show", "HEAD:tests/releases/1.3.0/openapi.json", cwd=tmp_path) == "{}\n"

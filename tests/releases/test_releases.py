@@ -1,12 +1,14 @@
 """This checkout keeps what each release froze; tests/releases has a folder for each of them."""
 
 import json
+import os
 import re
+import sys
 
 import psycopg
 import pytest
 from support import policy
-from support.project import PROJECT, output
+from support.project import PROJECT, copy_project, output, run
 from support.releases import FOLDER, for_each_release, read_bytes, read_json
 
 from service.commands.migrate import migrate
@@ -83,3 +85,23 @@ def test_load_reads_the_export_of_a_release(release, export):
     text = read_bytes(release, "export.jsonl")
     old, new = (list(map(json.loads, lines.splitlines())) for lines in (text, export(text)))
     expect_none(policy.of_lines(old, new))
+
+
+@pytest.mark.slow
+@pytest.mark.nodatabase
+def test_a_clone_without_history_skips_these_tests_and_says_once_how_to_fetch_it(tmp_path):
+    copy_project(tmp_path)
+    run("git", "init", "--quiet", cwd=tmp_path)
+    run("git", "add", "tests", cwd=tmp_path)
+    who = "-c", "user.name=Rosa", "-c", "user.email=rosa@example.com"
+    run("git", *who, "commit", "--quiet", "--message", "All", cwd=tmp_path)
+    sources = [tmp_path, *tmp_path.glob("testkit/*/src")]
+    printed = run(
+        *(sys.executable, "-m", "pytest", "tests/releases", "-k", "policy or older_release"),
+        cwd=tmp_path,
+        PYTHONPATH=os.pathsep.join(map(str, sources)),
+    )
+    (line,) = re.findall(r"(?m)^SKIPPED .*", printed)
+    reason = "this clone lacks the history of the releases: git fetch --unshallow --tags"
+    assert line.startswith("SKIPPED [4] ")
+    assert line.endswith(f": {reason}")

@@ -1,7 +1,7 @@
 """The records of the releases: ``tests/releases`` has a folder for each release.
 
-The folder of the newest release has all files of its record. The folders of older releases have
-only the file ``commit``; git keeps the other files, in the commit of that release.
+Each folder has only the file ``commit``. Git keeps the other files of the record, in the commit
+that added this file.
 
 The tests compare this checkout with every recorded release.
 """
@@ -31,16 +31,18 @@ def for_each_release(test):
 
 
 def read_bytes(release, name):
-    """Return a file of a record. Skip the test if the history of this clone lacks the file."""
-    file = release / name
-    if file.exists():
-        return file.read_bytes()
-    # This commit added the whole record.
-    added = git("log", "-1", "--diff-filter=A", "--format=%H", "--", f"{release}/commit")
-    kept = git("show", f"{added.decode().strip()}:{file.relative_to(PROJECT)}") if added else None
+    """Return a file of a record. Skip the test if this clone lacks the history."""
+    path = (release / name).relative_to(PROJECT)
+    added = git("log", "-1", "--diff-filter=A", "--format=%H", "--", path.with_name("commit"))
+    kept = git("show", f"{added.decode().strip()}:{path}") if added else None
     if not kept:
-        pytest.skip(f"the history lacks the release {release.name}: git fetch --unshallow --tags")
+        skip_without_history()
     return kept
+
+
+def skip_without_history():
+    """Skip the test. pytest prints a reason once that many tests skip in the same line."""
+    pytest.skip("this clone lacks the history of the releases: git fetch --unshallow --tags")
 
 
 def git(*words):
