@@ -1,14 +1,24 @@
 """Lists: what every paged list promises. Each test runs for each list in LISTS."""
 
 import re
+from itertools import permutations
 
 import pytest
-from support.derived import view_of, views_of
-from support.http import Client, ids, read_all
+from support.derived import filters, key, view_of, views_of
+from support.http import Client, ids, invalid_field, read_all
 from support.resources import EDGES, HERE, LISTS
 from support.rows import TOKENS, activate
 
 from service.database.statements import STATEMENTS, Statement
+from service.values import types
+
+# Each filter of each list; a search has the same filters in another statement.
+FILTERS = {
+    f"{key(field)} of {name}": (paged, field)
+    for name, paged in LISTS.items()
+    for field in filters(view_of(paged).arguments)
+    if key(field) not in paged.query
+}
 
 
 @pytest.fixture(params=LISTS)
@@ -123,3 +133,23 @@ def test_a_list_shows_rows_of_the_workspace_that_is_active(
     assert paged.ids(alice) == (both if paged.everywhere else [acme]), hint(paged)
     activate(connection, initech, cast["alice"])
     assert paged.ids(alice) == (both if paged.everywhere else [other]), hint(paged)
+
+
+@pytest.mark.parametrize(("paged", "field"), FILTERS.values(), ids=FILTERS)
+def test_a_filter_that_a_query_repeats_is_a_list_on_each_page_or_gets_400(
+    paged, field, alice, insert_into
+):
+    """Generated clients send a list in this way. The second value has rows of its own."""
+    name = key(field)
+    if not isinstance(field, types.SomeOf):
+        repeated = alice.get(paged.path, query_string={**paged.query, name: ["none", "none"]})
+        assert invalid_field(repeated, name) == "must not be repeated", hint(paged)
+        return
+    rows = {}
+    for value in 2 * [*field.choices]:
+        # Only a task that is done has a time of completion.
+        more = {"completed_at": EDGES[0]} if value == "done" else {}
+        rows[insert_into(paged.table, **{field.name: value}, **more)] = value
+    for pair in permutations(field.choices, 2):
+        found = read_all(alice, paged.path, **paged.query, **{name: pair}, limit=1)
+        assert {*ids(found)} == {id for id, value in rows.items() if value in pair}, hint(paged)

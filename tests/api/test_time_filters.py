@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.derived import filters, key, views
-from support.http import ids, invalid_field
+from support.http import ids, invalid_field, read_all
+from support.rows import activate
 
 from service.values import types
 
@@ -94,3 +95,28 @@ def test_a_day_without_an_active_workspace_begins_in_utc(alice, connection, list
         assert alice.get(path, query_string={name: day}).get_json()["data"] == []
     wrong = alice.get(path, query_string={after: "2098-03-02", before: "2098-03-01"})
     assert invalid_field(wrong, after)
+
+
+@pytest.mark.parametrize("upcoming", ["false", "true"])
+def test_a_day_of_a_list_over_several_workspaces_is_one_of_the_active_workspace(
+    alice, cast, connection, initech, insert_into, upcoming
+):
+    """The first day of March begins 25 hours later in the zone of the other workspace."""
+    zones = {cast["acme"]: "Pacific/Kiritimati", initech: "Pacific/Pago_Pago"}
+    starts = {
+        id: begin + timedelta(hours=1)
+        for id, begin in (
+            (cast["acme"], datetime(2098, 2, 28, 10, tzinfo=UTC)),
+            (initech, datetime(2098, 3, 1, 11, tzinfo=UTC)),
+        )
+    }
+    rows = {}
+    for active, start in starts.items():
+        times = {"start_time": start, "end_time": start + MS}
+        rows[active] = {insert_into("meetings", id, **times) for id in zones}
+        zone = {"zone": zones[active], "id": active}
+        connection.execute("UPDATE workspaces SET timezone = %(zone)s WHERE id = %(id)s", zone)
+    for active, expected in rows.items():
+        activate(connection, active, cast["alice"])
+        query = {"upcoming": upcoming, "from": "2098-03-01", "to": "2098-03-02"}
+        assert {*ids(read_all(alice, "/meetings", **query))} == expected

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from support.processes import call, serving
 from support.project import PROJECT, blocks, run
-from support.rows import TOKENS, count
+from support.rows import TOKENS, activate, count
 
 pytestmark = pytest.mark.proof
 
@@ -429,7 +429,7 @@ def test_a_response_that_is_not_json_is_no_answer(double, program, now):
     assert len([sent for sent in double.requests if sent.method == "POST"]) == 3
 
 
-def test_what_cannot_be_sent_now_stays(service, program, connection):
+def test_what_cannot_be_sent_now_stays(service, program, connection, cast):
     program(PUT, service)
     until_refused = f"""
 try:
@@ -439,6 +439,11 @@ except SystemExit as problem:
 """
     (refused,) = program(until_refused, service, token="tmw_api_nobody")
     assert refused.startswith("Unauthorized")
+    # The user has no active workspace: a 409 that is not about the id of the new object.
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    (refused,) = program(until_refused, service)
+    assert "active workspace" in refused
     assert count(connection, "tasks") == 0
+    activate(connection, cast["acme"], cast["alice"])
     assert program(SEND, service) == []
     assert count(connection, "tasks") == 1

@@ -54,8 +54,10 @@ def test_deleting_a_task_announces_its_newest_subtask_first_and_the_task_last(
     connection, cast, insert_into
 ):
     subscribe(connection, cast["acme"], URL)
-    parent = insert_into("tasks")
-    family = [parent, *(insert_into("tasks", parent_id=parent) for _ in range(3))]
+    # A task can be younger than its subtask.
+    older, parent = insert_into("tasks"), insert_into("tasks")
+    connection.execute("UPDATE tasks SET parent_id = %s WHERE id = %s", (parent, older))
+    family = [parent, older, *(insert_into("tasks", parent_id=parent) for _ in range(2))]
     # An update moves a row to the end of its table.
     for id in (family[1], parent):
         connection.execute("UPDATE tasks SET title = 'Moved' WHERE id = %s", (id,))

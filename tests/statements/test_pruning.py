@@ -1,11 +1,21 @@
-"""The tables that the worker prunes page by page."""
+"""What the worker prunes: every old row of each table, in as many batches as that takes."""
 
 import pytest
 from support.rows import count
 from support.statements import run
 
-# By table: a statement that inserts rows that are old enough, with the numbers from %(first)s to
-# %(last)s.
+from service.database.statements import STATEMENTS
+
+
+def source(name):
+    return STATEMENTS[f"worker/prune_{name}"].source
+
+
+FILES = [
+    name.removeprefix("worker/prune_") for name in STATEMENTS if name.startswith("worker/prune_")
+]
+# By file: a statement that inserts rows that are old enough, with the numbers from %(first)s to
+# %(last)s; two feeds, because each workspace has one.
 OLD = {
     "usage": """
         INSERT INTO usage
@@ -22,11 +32,47 @@ OLD = {
         SELECT %(user)s, 'session', sha256(number::text::bytea), now() - interval '91 days'
           FROM generate_series(%(first)s::bigint, %(last)s) AS number
     """,
+    "keys": """
+        INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
+        SELECT %(workspace)s, %(user)s, number::text, '', now() - interval '25 hours'
+          FROM generate_series(%(first)s::integer, %(last)s) AS number
+    """,
+    "events": """
+        INSERT INTO events (workspace_id, id, type, body, created_at)
+        SELECT %(workspace)s, new_id(), 'task.created', '{}', now() - interval '73 hours'
+          FROM generate_series(%(first)s::integer, %(last)s)
+    """,
+    "feeds": """
+        INSERT INTO feeds (workspace_id, read_at)
+        SELECT id, now() - interval '74 hours' FROM workspaces
+    """,
+    "webhooks": """
+        INSERT INTO webhooks (workspace_id, url, key_fingerprint, disabled_at, deleted_at)
+        SELECT %(workspace)s, 'https://example.com/' || number, '', now(), now()
+          FROM generate_series(%(first)s::integer, %(last)s) AS number
+    """,
 }
+
+NONE = {"deleted": 0, "next": None}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_round_prunes_each_old_row(name, connection, cast):
+    assert name in OLD, f"add sql/worker/prune_{name}.sql to OLD in this file"
+    values = {"workspace": cast["acme"], "user": cast["alice"], "first": 1, "last": 3}
+    old = connection.execute(OLD[name], values).rowcount
+    assert old > 1
+    deleted, after = 0, ""
+    while after is not None:
+        # There is no row if no webhook is left.
+        (batch,) = run(connection, f"worker/prune_{name}", keep=72, after=after) or [NONE]
+        deleted += batch["deleted"]
+        after = batch["next"]
+    assert deleted == old
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", OLD)
+@pytest.mark.parametrize("table", [name for name in FILES if b"next_pages" in source(name)])
 @pytest.mark.parametrize(("pages", "following"), [(128, [None]), (129, ["128", None])])
 def test_the_rows_of_every_page_are_pruned_128_pages_at_a_time(
     table, connection, cast, pages, following
