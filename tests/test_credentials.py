@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 from support.derived import Values, body_of, by_name, references, session, views
 from support.http import Client, error_message, invalid_field
-from support.openapi_check import document
 from support.receivers import announce, deliveries, subscribe
 from support.resources import TABLES, WORD
 from support.rows import TOKENS, UNKNOWN, count, insert, insert_member, insert_token
@@ -280,19 +279,6 @@ def test_a_removed_member_can_sign_out_in_a_tab_that_still_names_the_workspace(
     assert gone.status_code == 204
     assert gone.headers["Set-Cookie"].startswith("session=; Path=/api; Max-Age=0")
     error_message(bob.get("/me"), 401)
-
-
-def test_the_document_does_not_declare_the_header_for_operations_that_ignore_it():
-    header = {"$ref": "#/components/parameters/Workspace-Id"}
-    declared = {
-        f"{method.upper()} {re.sub('{.*?}', '<id:id>', path)}"
-        for path, operations in document()["paths"].items()
-        for method, operation in operations.items()
-        if header in operation.get("parameters", ())
-    }
-    assert "GET /api/tasks/<id:id>" in declared
-    ignoring = {view.name for view in views() if view.operation.ignores_workspace_header}
-    assert not ignoring & declared
 
 
 def test_a_token_for_one_workspace_gets_no_response_that_was_stored_for_another_workspace(

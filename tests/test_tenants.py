@@ -382,13 +382,19 @@ def check_preconditions(silent_app, acme, connection, cast, insert_into):
     return check
 
 
+# Tags of no version, or of another one. VERSION becomes the current version.
+OTHER_TAGS = (
+    '"999"', 'W/"999"', '"0VERSION"', '" VERSION"', '"VERSIONx"', '"-VERSION"', '"*"', '""', "!",
+    '"99999999999999999999"',
+)  # fmt: skip
+
+
 @by_name(CONDITIONAL)
 def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_version(
     check_preconditions, view
 ):
-    tags = ('"999"', 'W/"999"', '"0VERSION"', '"998", W/"999"', "!")
-    refused = [("If-Match", {"If-Match": tag}) for tag in tags]
-    check_preconditions(view, refused, {"If-Match": '"999", W/"VERSION"'})
+    refused = [("If-Match", {"If-Match": tag}) for tag in ('"998", W/"999"', *OTHER_TAGS)]
+    check_preconditions(view, refused, {"If-Match": '"foreign, with comma", W/"VERSION"'})
 
 
 @by_name(CONDITIONAL)
@@ -404,7 +410,8 @@ def test_a_write_with_if_none_match_succeeds_only_if_the_header_does_not_match(
         ("If-Match", {"If-None-Match": '"VERSION"', "If-Match": '"999"'}),
         ("If-Match", {"If-None-Match": '"999"', "If-Match": '"999"'}),
     ]
-    allowed = {"If-None-Match": '"998", W/"999"', "If-Match": '"999", "VERSION"'}
+    tags = ", ".join(OTHER_TAGS)
+    allowed = {"If-None-Match": tags, "If-Match": '"999", "VERSION"'}
     check_preconditions(view, refused, allowed)
 
 
@@ -430,6 +437,8 @@ def test_a_read_with_if_match_succeeds_only_if_the_header_names_the_current_vers
             response = owner.send(method, path, headers={"If-Match": tag, **known})
             # The members of a live object change without a new version.
             assert response.status_code == (200 if view.operation.kind == "live" else 304)
+            has_type = "Content-Type" in response.headers
+            assert has_type == (response.status_code == 200), "a 304 has no headers of a body"
 
 
 @by_name(views_of("POST", kinds=("versioned", "live")))

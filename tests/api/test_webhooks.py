@@ -27,7 +27,7 @@ from support.receivers import (
     verified,
     webhook_row,
 )
-from support.rows import TOKENS, UNKNOWN, activate, count, insert_member, insert_token
+from support.rows import TOKENS, UNKNOWN, count, insert_token
 from support.statements import run
 
 from service import logs
@@ -316,21 +316,6 @@ def test_a_user_who_loses_the_role_during_the_check_of_the_url_creates_no_webhoo
             "token_id": insert_token(connection, cast[name], f"tmw_api_of_{name}"),
         }
         assert len(run(connection, "webhooks/create", **caller, **values)) == made
-
-
-def test_a_member_of_two_workspaces_manages_webhooks_of_the_active_one_if_the_role_allows(
-    bob, cast, connection, initech, receiver
-):
-    insert_member(connection, initech, cast["bob"], "admin")
-    acme, there = (subscribe(connection, id, receiver.url) for id in (cast["acme"], initech))
-    for webhook in (acme, there):
-        error_message(bob.get(f"/webhooks/{webhook}"), 403)
-    activate(connection, initech, cast["bob"])
-    assert bob.get(f"/webhooks/{there}").status_code == 200
-    assert ids(bob.get("/webhooks").get_json()) == [there]
-    error_message(bob.get(f"/webhooks/{acme}"), 404)
-    created = bob.post("/webhooks", {"url": receiver.url}).get_json()
-    assert str(webhook_row(connection, created["id"])["workspace_id"]) == initech
 
 
 # List and read

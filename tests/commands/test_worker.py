@@ -6,14 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-from datetime import timedelta
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from support.commands import rows
 from support.processes import wait_until
 from support.receivers import PROJECT, announce, deliveries, environment, subscribe
-from support.rows import insert_token
 
 from service.version import build
 
@@ -41,36 +38,6 @@ def test_a_worker_prunes_and_delivers_if_it_has_a_key(
     assert receiver.connections == key
     messages = [record.message for record in caplog.records if record.name == "service.worker"]
     assert messages == [] if key else ["WEBHOOK_KEY is not set: deliveries wait"]
-
-
-# By name: how many days ago a token expired and was revoked.
-ENDED = {
-    "expired 91 days ago": (91, None),
-    "revoked 91 days ago": (None, 91),
-    "expired 91 days ago, revoked today": (91, 0),
-    "expired 89 days ago": (89, None),
-    "revoked 89 days ago": (None, 89),
-    "expires in 91 days": (-91, None),
-    "without an end": (None, None),
-}
-
-
-@pytest.mark.parametrize("kind", ["api", "session"])
-def test_a_worker_deletes_tokens_and_sessions_90_days_after_they_expired_or_were_revoked(
-    kind, cli, cast, connection
-):
-    ids = {name: insert_token(connection, cast["charlie"], name, kind=kind) for name in ENDED}
-    for name, days in ENDED.items():
-        expires, revoked = (None if each is None else timedelta(each) for each in days)
-        connection.execute(
-            "UPDATE tokens SET expires_at = now() - %s::interval,"
-            " revoked_at = now() - %s::interval WHERE id = %s",
-            (expires, revoked, ids[name]),
-        )
-    before = {str(row["id"]) for row in rows(connection, "SELECT id FROM tokens")}
-    assert cli("worker", "--once").exit_code == 0
-    after = {str(row["id"]) for row in rows(connection, "SELECT id FROM tokens")}
-    assert before - after == {ids[name] for name in [*ENDED][:3]}
 
 
 @pytest.mark.slow

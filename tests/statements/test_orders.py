@@ -2,52 +2,14 @@
 
 import re
 import uuid
-from datetime import timedelta
 
 import pytest
-from support.receivers import announce, deliveries, subscribe
+from support.receivers import subscribe
 from support.rows import insert, insert_member
-from support.statements import LAST, NIL, URL, claim_due, run
+from support.statements import URL, run
 
 from service.database.statements import STATEMENTS
 from service.web.safe_writes import ANY_VERSION
-
-
-def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast):
-    subscribe(connection, cast["acme"], URL)
-    announce(connection, cast["acme"], 3)
-    ids = [row["id"] for row in deliveries(connection)]
-    for id, hours in zip(ids, (1, 3, 2), strict=True):
-        connection.execute(
-            "UPDATE deliveries SET due_at = now() - %s WHERE id = %s", (timedelta(hours=hours), id)
-        )
-    claimed = [claim_due(connection)[0]["id"] for _ in ids]
-    assert claimed == [ids[1], ids[2], ids[0]]
-    assert claim_due(connection) == []
-
-
-def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_are_skipped(
-    connection, cast
-):
-    for slug in ("acme", "globex", "acme"):
-        subscribe(connection, cast[slug], URL)
-    # An update moves a row to the end of its table.
-    first = connection.execute("SELECT id FROM webhooks ORDER BY id LIMIT 1").fetchone()["id"]
-    connection.execute("UPDATE webhooks SET created_at = now_ms() WHERE id = %s", (first,))
-    for slug in ("globex", "acme"):
-        announce(connection, cast[slug])
-    expected = sorted(
-        (str(row["workspace_id"]), str(row["webhook_id"])) for row in deliveries(connection)
-    )
-    position, seen = (NIL, NIL), []
-    with connection.transaction(force_rollback=True):
-        while rows := claim_due(connection, position):
-            position = str(rows[0]["workspace_id"]), str(rows[0]["webhook_id"])
-            seen.append(position)
-    assert seen == expected
-    (other,) = claim_due(connection, busy=[cast["acme"]])
-    assert str(other["workspace_id"]) == cast["globex"]
-    assert claim_due(connection, after=(LAST, LAST)) == []
 
 
 def test_deleting_a_task_announces_its_newest_subtask_first_and_the_task_last(

@@ -14,16 +14,6 @@ def test_a_request_claims_only_deliveries_that_nobody_has_attempted(connection, 
     assert [row["number"] for row in claim_new(connection, cast, delivery)] == [1]
 
 
-def test_a_request_claims_only_deliveries_of_its_own_events_in_workspaces_of_its_caller(
-    connection, cast, delivery
-):
-    announce(connection, cast["acme"])
-    assert claim_new(connection, {"alice": cast["charlie"]}, delivery) == []
-    claimed = claim_new(connection, cast, delivery)
-    assert [row["id"] for row in claimed] == [delivery["id"]]
-    assert claim_new(connection, cast, delivery) == []
-
-
 def test_a_request_claims_its_oldest_delivery_first_and_skips_failing_webhooks(connection, cast):
     failing = subscribe(connection, cast["acme"], URL, failing_since="2026-01-01")
     disabled = subscribe(connection, cast["acme"], URL)

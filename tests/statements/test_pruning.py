@@ -28,9 +28,13 @@ OLD = {
           FROM generate_series(%(first)s::integer, %(last)s) AS number
     """,
     "tokens": """
-        INSERT INTO tokens (user_id, kind, hash, expires_at)
-        SELECT %(user)s, 'session', sha256(number::text::bytea), now() - interval '91 days'
+        INSERT INTO tokens (user_id, kind, hash, expires_at, revoked_at)
+        SELECT %(user)s, 'session', sha256(number::text::bytea), one, other
           FROM generate_series(%(first)s::bigint, %(last)s) AS number
+          JOIN (
+               VALUES (0, now() - interval '91 days', now()),
+                      (1, now() + interval '91 days', now() - interval '91 days')
+               ) AS ended (rest, one, other) ON rest = number %% 2
     """,
     "keys": """
         INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)

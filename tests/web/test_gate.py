@@ -417,12 +417,6 @@ def test_the_headers_forbid_caches_to_give_a_response_to_another_user(alice, str
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id"
 
 
-def test_the_header_workspace_id_names_a_workspace_in_upper_and_in_lower_case(alice, initech):
-    for id in (initech, initech.upper()):
-        created = alice.post("/tasks", TASK, headers={"Workspace-Id": id})
-        assert (created.status_code, created.get_json()["workspaceId"]) == (201, initech), id
-
-
 def test_the_origin_null_is_another_origin_for_any_host(browser):
     headers = {"Origin": "null", "Host": ""}
     assert "another origin" in error_message(browser.post("/tasks", TASK, headers=headers), 403)
