@@ -219,6 +219,10 @@ def template(request, tmp_path_factory):
     """
     server = os.environ.get("TEST_DATABASE_URL")
     if server:
+        try:
+            psycopg.connect(server).close()
+        except psycopg.Error as error:
+            pytest.exit(f"TEST_DATABASE_URL: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
         with migrated_database(server) as url:
             yield url
         return

@@ -163,7 +163,8 @@ def queries(view, acme, owner, ids):
         found += without_row[:1]
         needed = field and view.operation.kind == "page" and not view.variables
         assert shown or not needed, (
-            f"{TABLE}: {view.name}?{key(field)}= finds no row of the world; add one"
+            f"{view.name}?{key(field)}= finds no row of the world: the filter in {view.files} is"
+            f" wrong, or {TABLE} needs a row"
         )
     return found
 
@@ -626,7 +627,8 @@ def test_a_user_gets_the_first_response_to_a_repeat_in_any_role_until_the_member
         connection.execute(f"{change} {of_alice}", (cast["acme"], cast["alice"]))
         before = acme.everything()
         repeat = send(path)
-        assert (repeat.headers.get("Idempotent-Replayed") == "true") == lasts, change
+        kept = repeat.headers.get("Idempotent-Replayed") == "true"
+        assert kept == lasts, f"{change}: {repeat.told} must replay: {lasts}"
         if lasts:
             assert repeat.status_code == first.status_code
             assert repeat.get_json(silent=True) == shown

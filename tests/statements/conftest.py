@@ -44,7 +44,10 @@ def meanwhile(connection, connect):
                 yield rows
             finally:
                 other.commit()
-                rows += running.result(20)
+                try:
+                    rows += running.result(20)
+                except TimeoutError:
+                    pytest.fail(f"sql/{name}.sql still waits, although nobody blocks it")
             late.commit()
 
     return meanwhile

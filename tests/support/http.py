@@ -2,6 +2,7 @@
 
 from urllib.parse import urljoin
 
+from support.answers import Answer
 from support.openapi_check import check_against_document
 
 
@@ -10,6 +11,8 @@ class Client:
 
     def __init__(self, app, token=None, *, cookie=None):
         self.client = app.test_client(use_cookies=False)
+        wrapper = self.client.response_wrapper
+        self.client.response_wrapper = type("Response", (Answer, wrapper), {})
         self.headers = {}
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
@@ -38,8 +41,8 @@ class Client:
 
 def error_message(response, status):
     """Check the form of an error response; return its message."""
+    assert response.status_code == status, f"{response.told}: expected {status}"
     error = response.get_json()
-    assert response.status_code == status, error
     assert list(error) == [
         name for name in ("message", "status", "errors", "requestId", "current") if name in error
     ]
@@ -96,8 +99,8 @@ def read_all(client, path, **query):
     items = []
     response = client.get(path, query_string=query)
     while True:
+        assert response.status_code == 200, response.told
         page = response.get_json()
-        assert response.status_code == 200, page
         assert list(page) == ["data", "nextCursor"]
         items += page["data"]
         if page["nextCursor"] is None:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
+from support.answers import told, with_name
 from support.project import PROJECT, environment, output
 from support.receivers import deliveries
 from support.rows import TOKENS
@@ -223,7 +224,8 @@ def call(port, method, path, token, document=None):
             {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
         answer = connection.getresponse()
-        return answer.status, json.loads(answer.read() or b"null")
+        body = json.loads(answer.read() or b"null")
+        return answer.status, with_name(body, told(method, path, answer.status, body))
     finally:
         connection.close()
 

@@ -99,7 +99,10 @@ class Receiver(ThreadingHTTPServer):
             return self.behaviours.popleft() if len(self.behaviours) > 1 else self.behaviours[0]
 
     def take(self):
-        return self.received.get(timeout=PATIENCE)
+        try:
+            return self.received.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError(f"no request arrived within {PATIENCE} s") from None
 
     def take_all(self):
         received = []
