@@ -56,6 +56,14 @@ def test_the_options_that_a_shell_gives_to_pytest_reach_no_pytest_that_a_test_st
     )
 
 
+def test_a_test_database_url_that_leads_nowhere_ends_the_run_and_is_named():
+    command = [*PYTEST, "tests/test_answers.py"]
+    variables = environment(TEST_DATABASE_URL="postgresql://127.0.0.1:1/nothing")
+    ran = subprocess.run(command, cwd=PROJECT, env=variables, capture_output=True, text=True)
+    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "TEST_DATABASE_URL: connection" in ran.stdout + ran.stderr
+
+
 def test_tests_and_their_programs_keep_compiled_modules_even_if_the_shell_forbids_it(tmp_path):
     variables = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     subprocess.run(
