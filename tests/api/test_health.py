@@ -84,7 +84,6 @@ def test_healthz_returns_503_until_the_functions_of_this_release_are_applied(oth
         assert_pending(check_other())
 
 
-@pytest.mark.slow
 def test_healthz_returns_503_while_the_database_is_read_only(other, check_other):
     assert check_other().status_code == 200
     name = conninfo_to_dict(other)["dbname"]
