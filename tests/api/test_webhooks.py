@@ -527,6 +527,11 @@ def test_a_successful_ping_makes_the_waiting_deliveries_due_immediately(
     assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 200
     assert alice.get(f"/webhooks/{webhook}").get_json()["state"] == "enabled"
     assert work() >= 1
+    # A ping of a disabled webhook changes nothing.
+    connection.execute("UPDATE webhooks SET disabled_at = now(), failing_since = now()")
+    before = alice.get(f"/webhooks/{webhook}").get_json()
+    assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 200
+    assert alice.get(f"/webhooks/{webhook}").get_json() == before
 
 
 @pytest.mark.parametrize(

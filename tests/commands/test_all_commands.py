@@ -21,7 +21,7 @@ from service.version import build
 
 def test_commands_take_an_operator_from_an_empty_service_to_a_first_request(app, cli):
     """An operator adds a customer. Each command prints what the next one needs as an argument."""
-    workspace = value(cli("workspace", "create", "Initech Ltd", "--plan", "Pro"))
+    workspace = value(cli("workspace", "create", "Initech Ltd.", "--plan", "Pro"))
     user = value(cli("user", "create", "peter@example.com", "Peter"))
     member = value(cli("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
     assert re.fullmatch(UUID, workspace)

@@ -738,6 +738,9 @@ def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatc
     # Without this setting, autovacuum could remove the dead rows before status reads their number.
     run_in(used, "ALTER TABLE plans SET (autovacuum_vacuum_threshold = 100000)")
     with psycopg.connect(used, autocommit=True) as connection:
+        # As many dead rows, but more live ones.
+        connection.execute("INSERT INTO counters SELECT generate_series(1, 40), 0")
+        connection.execute("UPDATE counters SET value = 1 WHERE series::integer <= 12")
         for _ in range(12):
             connection.execute("UPDATE plans SET per_minute = per_minute + 1")
     wait_until(lambda: problems(status_of(used, "--json")))

@@ -93,7 +93,8 @@ def test_session_list_and_revoke_with_since_concern_only_sessions_made_since_the
     assert late not in cli("session", "list", "--json").stdout
     since = "--since", "2026-01-01T00:00:00.001Z"
     assert lines(cli("session", "list", *since)) == [second]
-    assert lines(cli("session", "revoke", *since, "--yes")) == [[second[0]]]
+    for revoked in ([[second[0]]], []):
+        assert lines(cli("session", "revoke", *since, "--yes")) == revoked
     assert lines(cli("session", "list")) == [first]
     assert Client(app, cookie=late).get("/me").status_code == 401
     assert Client(app, cookie=early).get("/me").status_code == 200

@@ -423,6 +423,15 @@ def test_an_operation_declares_the_header_workspace_id_if_and_only_if_it_obeys_t
 
 
 @pytest.mark.nodatabase
+def test_an_operation_documents_412_if_and_only_if_it_reads_versions():
+    for method, path, operation in operations():
+        names = {resolve(parameter)["name"] for parameter in operation.get("parameters", ())}
+        # A batch has its versions in the body.
+        reads = "If-Match" in names or path == "/api/tasks/batch"
+        assert ("412" in operation["responses"]) == reads, f"{method} {path}"
+
+
+@pytest.mark.nodatabase
 def test_no_schema_of_a_response_has_a_limit_that_a_later_release_could_not_raise():
     limits = {"minLength", "maxLength", "pattern", "minItems", "maxItems", "minimum", "maximum"}
     for pointer, schema in schemas_of_responses().items():

@@ -157,3 +157,6 @@ def test_a_delivery_is_overdue_once_it_has_been_due_for_over_a_minute(still, cas
     still.execute("UPDATE webhooks SET backoff_until = now() - interval '1 minute'")
     (row,) = run(still, "status/deliveries")
     assert (row["overdue"], row["oldest_overdue_seconds"]) == (0, 0)
+    still.execute("UPDATE webhooks SET disabled_at = now(), deleted_at = now()")
+    (row,) = run(still, "status/deliveries")
+    assert row["waiting"] == 0, "the worker has not yet pruned those of a deleted webhook"

@@ -6,8 +6,9 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.receivers import announce, subscribe
 from support.rows import grants
-from support.statements import run, until_waiting
+from support.statements import URL, run, until_waiting
 
 from service.database.statements import schema_objects
 
@@ -192,6 +193,12 @@ def test_status_shows_the_age_of_the_oldest_rows_and_how_long_they_are_kept(conn
     still.execute(
         "INSERT INTO usage VALUES (%s, 'x', now(), 1, now() - interval '4 days', 1, true)",
         (cast["acme"],),
+    )
+    # An older event stays while its delivery waits.
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    still.execute(
+        "UPDATE events SET created_at = now() - interval '9 days' WHERE type = 'task.created'"
     )
     days = [row["seconds"] / 86400 for row in run(still, "status/oldest", keep=3)]
     assert days == [2, 3, 4]
