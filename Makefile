@@ -1,6 +1,6 @@
 # Commands for contributors. `make setup` installs all tools in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test nightly lint lock bench pictures release
+.PHONY: help setup run test nightly lint fix lock bench pictures release
 
 BIN := .venv/bin
 
@@ -24,6 +24,10 @@ lint: ## check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+fix: ## repair style and formatting, as far as ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # "make lock UPGRADE=" keeps each version that still fits.
 UPGRADE := --upgrade
