@@ -103,6 +103,14 @@ def test_the_suite_leaves_out_slow_tests_unless_the_command_line_names_them(opti
     assert {name for name in (QUICK, SLOW, LONG) if name in listed} == selected
 
 
+def test_with_the_speedups_switched_off_the_suite_leaves_out_their_tests_and_runs_the_others():
+    variables = {"SPEEDUPS": "off"}
+    listed = run(*PYTEST, "--collect-only", "-q", "-n", "0", cwd=PROJECT, **variables)
+    files = {line.partition("::")[0] for line in listed.splitlines() if "::" in line}
+    assert "tests/api/test_tasks.py" in files
+    assert [file for file in files if "speedups/" in file] == []
+
+
 @pytest.mark.parametrize("command", [["pytest"], [*PYTEST]])
 def test_a_clone_with_the_environment_of_another_clone_names_it_and_runs_no_test(command, tmp_path):
     copy_project(tmp_path)

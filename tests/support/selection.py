@@ -188,7 +188,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_ignore_collect(collection_path, config):
     """Ignore files whose tests would all be deselected, or need speedups that are missing."""
     has_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
-    is_of_speedups = collection_path in OF_SPEEDUPS
+    is_of_speedups = OF_SPEEDUPS & {collection_path, *collection_path.parents}
     return True if (has_long and not is_long(config)) or (is_of_speedups and not SPEEDUPS) else None
 
 
