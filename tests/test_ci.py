@@ -64,7 +64,7 @@ def test_the_nightly_run_refuses_a_step_that_it_does_not_have():
         [PROJECT / ".ci/nightly", "fuz"], cwd=PROJECT, capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert ended.stderr.startswith("There is no step fuz; the steps are: newest ")
+    assert ended.stderr.startswith("There is no step fuz; the steps are: postgresql-15 ")
 
 
 def workflows():

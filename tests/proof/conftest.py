@@ -1,12 +1,13 @@
 """Fixtures of several proofs: a service, a test double, and the generators of clients."""
 
+import fcntl
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from support.processes import serving
-from support.project import run
+from support.project import copy_project, run
 from support.rows import TOKENS
 
 from pytest_task_service import Service
@@ -28,6 +29,25 @@ def double(database_url):
         yield double
     finally:
         double.stop()
+
+
+@pytest.fixture(scope="session")
+def wheels(request, tmp_path_factory):
+    """Return the wheels of this checkout. Several processes of one run build them once."""
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        folder = folder.parent
+    with (folder / "wheels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        dist = folder / "wheels"
+        if not dist.exists():
+            copy = tmp_path_factory.mktemp("copy")
+            copy_project(copy)
+            testkit = ("testkit/pytest_task_service", "testkit/task_service_double")
+            wheel = sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", copy / "dist"
+            run(*wheel, *(copy / name for name in (".", *testkit)), cwd=copy)
+            (copy / "dist").rename(dist)
+    return [*dist.iterdir()]
 
 
 @pytest.fixture(scope="session")

@@ -434,27 +434,6 @@ def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
     assert existing - {name.partition("/")[2] for name in listed} == set()
 
 
-def test_the_image_works_as_a_user_without_a_name_on_a_read_only_file_system(deployed):
-    """The test takes the steps of the Dockerfile without Docker."""
-    kept = re.findall(r"(?m)^!(\S+)$", PROJECT.joinpath(".dockerignore").read_text())
-    user = re.search(r"(?m)^USER ([0-9]+):", PROJECT.joinpath("Dockerfile").read_text())[1]
-    deployed.run(
-        f"rm -rf /tmp/context && mkdir /tmp/context && cp -a {' '.join(kept)} /tmp/context\n"
-        "build-venv/bin/python -m build --outdir /tmp/image-dist /tmp/context\n"
-        "list() { python3 -m zipfile -l $1/*.whl | awk '{print $1}' | sort; }\n"
-        "diff <(list dist) <(list /tmp/image-dist)"
-    )
-    deployed.run(
-        ". /etc/task-service/env; export DATABASE_URL WEBHOOK_KEY\n"
-        "export HOST=0.0.0.0 PORT=8004 PYTHONDONTWRITEBYTECODE=1\n"
-        "unshare --mount bash -c 'mount -o remount,bind,ro / && mount -t tmpfs none /tmp"
-        f" && exec setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all"
-        " --no-new-privs /opt/task-service/1.2.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
-        "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8004/healthz\n"
-        "kill $!; wait $!"
-    )
-
-
 def test_systemd_accepts_the_units_and_rates_their_exposure_as_the_page_says(deployed):
     units = "task-service-web.service task-service-worker.service"
     assert deployed.run(f"systemd-analyze verify {units} task-service-web.socket 2>&1") == ""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.project import PROJECT, copy_project, pythons
+from support.project import PROJECT, pythons
 
 PINS = [
     "pytest==7.4",
@@ -29,18 +29,16 @@ def run(*command, cwd, **variables):
     return outcome.stdout
 
 
-def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
-    """The wheels are built from a copy of this project and installed as docs/testing.md says."""
+def test_a_project_with_old_libraries_runs_the_examples(tmp_path, wheels):
+    """The wheels of this checkout are installed as docs/testing.md says."""
     tmp_path.chmod(0o711)
-    checkout = tmp_path / "checkout"
-    copy_project(checkout)
     project = tmp_path / "project"
     shutil.copytree(PROJECT / "docs" / "examples", project)
     (project / "service").mkdir()
     (project / "service" / "__init__.py").write_text("raise ImportError('of the project')")
-    for name in (".", "testkit/pytest_task_service", "testkit/task_service_double"):
-        wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
-        run(*wheel, checkout / name, cwd=tmp_path)
+    (project / "dist").mkdir()
+    for wheel in wheels:
+        shutil.copy(wheel, project / "dist")
     # Use the oldest Python on this machine with which the plugin works.
     older = next(iter(pythons(range(9, 12)).values()), sys.executable)
     run(older, "-m", "venv", project / "venv", cwd=project)

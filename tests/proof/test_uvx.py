@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from support.project import PROJECT, copy_project, run
+from support.project import PROJECT, run
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
@@ -21,20 +21,20 @@ UVX = Path(sys.executable).with_name("uvx")
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory):
+def index(wheels):
     """Yield a folder with the wheels of this checkout and of all libraries, and a file for uv."""
-    copy = tmp_path_factory.mktemp("copy")
-    copy_project(copy)
     # All users can enter the folder, for PostgreSQL.
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o711)
-        pip, wheels = (sys.executable, "-m", "pip"), folder / "wheels"
-        for project in (copy, copy / "testkit/task_service_double"):
-            run(*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), str(project), cwd=copy)
-        (wheel,) = wheels.glob("task_meeting_workspace_service-*.whl")
-        run(*pip, "download", "-q", "-d", str(wheels), f"{wheel}[dev]", cwd=copy)
-        (folder / "uv.toml").write_text(f'no-index = true\nfind-links = ["{wheels}"]\n')
+        links = folder / "wheels"
+        links.mkdir()
+        for wheel in wheels:
+            shutil.copy(wheel, links)
+        (wheel,) = links.glob("task_meeting_workspace_service-*.whl")
+        download = sys.executable, "-m", "pip", "download", "-q", "-d", links
+        run(*download, f"{wheel}[dev]", cwd=folder)
+        (folder / "uv.toml").write_text(f'no-index = true\nfind-links = ["{links}"]\n')
         yield folder
 
 
