@@ -11,7 +11,7 @@ import pytest
 from support.derived import filters, key, views_of
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, output, read, rows
-from support.resources import BY_COMPLETION, LISTS, RANK
+from support.resources import HERE, LISTS
 
 from service.__main__ import COMMANDS, Commands
 from service.app import create_app
@@ -166,33 +166,23 @@ def test_the_table_of_lists_has_each_paged_list_with_its_filters_and_limits():
     assert shown == expected
 
 
-# How the column *Order* tells the order of a list of tests/support/resources.py.
-ORDERS = {
-    "id DESC": "newest first",
-    "received_at DESC, id DESC": "newest first",
-    "due_date, id": "soonest first",
-    BY_COMPLETION: "latest completion first",
-    "start_time DESC, id DESC": "latest start first",
-    "start_time, id": "soonest start first",
-    f"{RANK} DESC, id DESC": "best match first",
-}
-
-
 def test_the_table_of_lists_tells_each_order_and_the_parameter_that_chooses_it():
     table = read("docs/api.md").partition("\n## Lists\n")[2].partition("\n## ")[0]
     shown = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([^|]+) \|", table))
     for path in {paged.path for paged in LISTS.values()}:
         lists = [paged for paged in LISTS.values() if paged.path == path]
-        (usual,) = {paged.order for paged in lists if not paged.query}
-        expected = {ORDERS[usual]}
+        (usual,) = {(paged.order, paged.told) for paged in lists if not paged.query}
+        expected = {usual[1]}
         for paged in lists:
-            if paged.order != usual and len(paged.query) == 1:
+            if paged.order != usual[0] and len(paged.query) == 1:
                 ((name, value),) = paged.query.items()
                 chosen = name if name == "q" else f"{name}={value}"
-                expected.add(f"with `{chosen}` {ORDERS[paged.order]}")
+                expected.add(f"with `{chosen}` {paged.told}")
         parts = shown[f"/api{path}"].split("; ")
         told = {text for text in expected for part in parts if part.startswith(text)}
-        assert (told, len(parts)) == (expected, len(expected)), path
+        assert (told, len(parts)) == (expected, len(expected)), (
+            f"docs/api.md tells the order of {path} in other words than `told` in {HERE}"
+        )
 
 
 def anchors(path):

@@ -19,6 +19,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.plans import check_plan
+from service.database.statements import STATEMENTS
 from service.values.types import URL
 
 
@@ -116,16 +117,22 @@ def set_frozen(slug: str, moves_to: str | None, *, has_moved: bool) -> None:
     echo_ids("workspaces/freeze", absent, slug=slug, moves_to=moves_to, has_moved=has_moved)
 
 
-@workspace.command("export")
-@slug_argument
-def export_workspace(slug: str) -> None:
-    """Print the workspace SLUG as JSON Lines.
+# A statement exports the lines of each type.
+EXPORTED = [name.removeprefix("export/") for name in STATEMENTS if name.startswith("export/")]
+
+
+@workspace.command(
+    "export",
+    help=f"""Print the workspace SLUG as JSON Lines.
 
     The command load reads these lines, and keeps ids and times. The lines are one snapshot of the
-    workspace: users, members, tasks, meetings, mail, knowledge entries, suggestions and webhooks,
-    but no tokens, events or deliveries. The first line has the type export and the last line the
-    type end, so that load can reject an export that was cut off.
-    """
+    workspace, with lines of the types {", ".join(sorted(EXPORTED))}. Tokens, events and deliveries
+    are not exported. The first line has the type export and the last line the type end, so that
+    load can reject an export that was cut off.
+    """,
+)
+@slug_argument
+def export_workspace(slug: str) -> None:
     # Imported late: the schemas of the lines import the whole API, which no other command here
     # needs.
     from service.commands.load import export

@@ -16,6 +16,7 @@ from marshmallow.fields import Nested
 from support.commands import CommandRunner
 from support.derived import Values, by_name, key, session, settable, views, views_of
 from support.openapi_check import WITH_LOGIN, document, operation_of, resolve, violations
+from support.releases import for_each_release, read_json
 from support.resources import HERE
 from support.rows import UNKNOWN
 
@@ -210,6 +211,22 @@ def test_every_parameter_header_and_property_has_a_description():
 def test_every_header_of_a_response_has_an_example_that_its_schema_allows():
     for name, header in document()["components"]["headers"].items():
         assert violations(header["schema"], header["example"]) == [], name
+
+
+@pytest.mark.nodatabase
+@for_each_release
+def test_a_field_that_a_release_lacked_is_optional(release):
+    """Events and responses that this release has stored are sent again without the field."""
+    old, new = (
+        found["components"]["schemas"] for found in (read_json(release, "openapi.json"), document())
+    )
+    lacked = {
+        name: sorted({*new[name].get("required", ())} - {*schema["properties"]})
+        for name, schema in old.items()
+        if name in new and "properties" in schema
+    }
+    found = {name: fields for name, fields in lacked.items() if fields}
+    assert not found, f"add these to `optional` of their schemas in service/api: {found}"
 
 
 def shown_names(schema, shown):

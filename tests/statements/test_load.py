@@ -3,12 +3,14 @@
 import uuid
 
 import psycopg
+import pytest
 from support.receivers import subscribe
 from support.rows import insert
 from support.statements import URL, run
 
 
 def test_load_inserts_the_lines_of_each_type_in_the_order_of_the_file(connection, cast):
+    """The lines have what `load` of release 1.0.0 sends, which calls these functions too."""
     lines = [
         {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
          "version": 1, "status": "pending", "tags": [], "content": "", "priority": "low",
@@ -30,7 +32,13 @@ def test_load_inserts_the_lines_of_each_type_in_the_order_of_the_file(connection
             values = [{**line, "status": "scheduled"} for line in lines]
         if kind == "task":
             values = [{**line, "status": "todo"} for line in lines]
-        run(connection, f"load/{kind}", rows=psycopg.types.json.Json(values))
+        try:
+            run(connection, f"load/{kind}", rows=psycopg.types.json.Json(values))
+        except psycopg.errors.NotNullViolation as error:
+            pytest.fail(
+                f"an older release sends no {error.diag.column_name}: coalesce() in"
+                f" sql/functions/{table}.sql gives load_{table}() the default of the column"
+            )
         rows = connection.execute(
             f"SELECT {shown} AS name FROM {table} WHERE {shown} LIKE 'Line%%' ORDER BY id"
         ).fetchall()

@@ -41,25 +41,21 @@ def add_member(folder, resource, member, kind):
 
 LAST = "    metadata = METADATA\n"
 LOCATION = '    location = Text(500, "Where it takes place", allow_none=True, load_default=None)\n'
-TOO_LONG = "location must have at most 500 characters"
+OPTIONAL = 'optional: tuple[str, ...] = ("updated_by", "metadata"'
 
 
 def add_a_field(folder):
     """Add the member ``location`` to meetings: migration, functions, statement and schema."""
     change(folder / "service/api/meetings.py", LAST, LAST + LOCATION)
+    change(folder / "service/api/meetings.py", OPTIONAL, f'{OPTIONAL}, "location"')
     create(
         folder / f"sql/schema/{NEW}-locations.sql",
         "-- Meetings have a location.\n\n"
         "ALTER TABLE meetings ADD COLUMN location text;\n\n"
         "ALTER TABLE meetings\n"
-        "    ADD CONSTRAINT meetings_location_length\n"
+        "    ADD CONSTRAINT meetings_location_check\n"
         "    CHECK (length(location) <= 500) NOT VALID;\n\n"
         + add_member(folder, "meeting", "location", "text"),
-    )
-    change(
-        folder / "service/web/messages.toml",
-        "[constraints]\n",
-        f'[constraints]\nmeetings_location_length = "{TOO_LONG}"\n',
     )
     statement = folder / "sql/meetings/create.sql"
     change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")

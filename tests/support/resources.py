@@ -79,13 +79,15 @@ def end_time(row, _):
 class PagedList:
     """A list of a resource: its query, and the order of its rows.
 
-    ``columns`` returns values for the row with a number, so that the rows of a test differ.
+    ``told`` are the words with which the table *Lists* of docs/api.md tells the order. ``columns``
+    returns values for the row with a number, so that the rows of a test differ.
     """
 
     order: str = "id DESC"
     query: dict = field(default_factory=dict)
     where: str = "true"
     columns: Callable = lambda _: {}
+    told: str = "newest first"
     default: int = 50
     maximum: int = 200
     # LISTS sets these from the resource that has the list.
@@ -152,16 +154,18 @@ TITLED = {"title": WORD}
 OPEN = {**TITLED, "parent_id": first_task}
 MEETING = {"columns": lambda n: {"start_time": edge(n)}, "default": 20, "maximum": 100}
 DATED = {
+    "told": "soonest first",
     "columns": lambda n: {
         "due_date": None if n % 3 == 0 else edge(n),
         "status": ("todo", "in_progress", "done")[n % 3],
-    }
+    },
 }
 COMPLETED = {
+    "told": "latest completion first",
     "columns": lambda n: {
         "completed_at": None if n % 3 == 0 else edge(n),
         "status": ("todo", "in_progress")[n % 2] if n % 3 == 0 else "done",
-    }
+    },
 }
 BY_COMPLETION = "completed_at DESC NULLS LAST, id DESC"
 KNOWLEDGE = {"columns": lambda n: {"content": "tea " * (n % 3)}}
@@ -205,7 +209,7 @@ RESOURCES = [
             "unassigned tasks": PagedList(query={"assignee": "none"}, where="assignee_id IS NULL"),
             "tasks by due date": PagedList("due_date, id", {"sort": "dueDate"}, **DATED),
             "tasks by completion": PagedList(BY_COMPLETION, {"sort": "completedAt"}, **COMPLETED),
-            "search of tasks": PagedList(query={"q": "AS task"}, **DATED),
+            "search of tasks": PagedList(query={"q": "AS task"}, columns=DATED["columns"]),
             "search by due date": PagedList("due_date, id", {"q": "K", "sort": "dueDate"}, **DATED),
             "search by completion": PagedList(
                 BY_COMPLETION, {"q": "K", "sort": "completedAt"}, **COMPLETED
@@ -225,9 +229,11 @@ RESOURCES = [
         ),
         visible_to=EVERYWHERE,
         lists={
-            "meetings": PagedList("start_time DESC, id DESC", **MEETING),
+            "meetings": PagedList("start_time DESC, id DESC", told="latest start first", **MEETING),
             "upcoming meetings": PagedList(
-                "start_time, id", {"upcoming": "true"}, "start_time > now()", **MEETING
+                *("start_time, id", {"upcoming": "true"}, "start_time > now()"),
+                told="soonest start first",
+                **MEETING,
             ),
         },
     ),
@@ -254,7 +260,9 @@ RESOURCES = [
         world=({**TITLED, "content": WORD, "tags": [WORD]},),
         lists={
             "knowledge": PagedList(**KNOWLEDGE),
-            "search": PagedList(f"{RANK} DESC, id DESC", {"q": "tea"}, **KNOWLEDGE),
+            "search": PagedList(
+                f"{RANK} DESC, id DESC", {"q": "tea"}, told="best match first", **KNOWLEDGE
+            ),
         },
     ),
     TableEntry(
