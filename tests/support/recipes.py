@@ -1,4 +1,4 @@
-"""The recipe of CONTRIBUTING for a field, followed in a copy of the project."""
+"""The recipe of CONTRIBUTING for a field, followed in a copy of the project: two fields."""
 
 import re
 
@@ -40,32 +40,45 @@ def add_member(folder, resource, member, kind):
 
 
 LAST = "    metadata = METADATA\n"
-LOCATION = '    location = Text(500, "Where it takes place", allow_none=True, load_default=None)\n'
 OPTIONAL = 'optional: tuple[str, ...] = ("updated_by", "metadata"'
+LOCATION = {
+    "field": 'Text(500, "Where it takes place", allow_none=True, load_default=None)',
+    "column": "text",
+    "check": "length(location) <= 500",
+    "loaded": "location",
+}
+CATEGORY = {
+    "field": 'OneOf("internal", "external", schema_name="Category", load_default="internal",'
+    ' allow_none=False, description="Who is invited")',
+    "column": "text NOT NULL DEFAULT 'internal'",
+    "check": "category IN ('internal', 'external')",
+    "loaded": "coalesce(category, 'internal')",
+}
 
 
-def add_a_field(folder):
-    """Add the member ``location`` to meetings: migration, functions, statement and schema."""
-    change(folder / "service/api/meetings.py", LAST, LAST + LOCATION)
-    change(folder / "service/api/meetings.py", OPTIONAL, f'{OPTIONAL}, "location"')
+def add_a_field(folder, name="location", recipe=LOCATION):
+    """Add a member to meetings: migration, functions, statement and schema."""
+    views = folder / "service/api/meetings.py"
+    change(views, LAST, f"{LAST}    {name} = {recipe['field']}\n")
+    change(views, OPTIONAL, f'{OPTIONAL}, "{name}"')
     create(
-        folder / f"sql/schema/{NEW}-locations.sql",
-        "-- Meetings have a location.\n\n"
-        "ALTER TABLE meetings ADD COLUMN location text;\n\n"
+        folder / f"sql/schema/{NEW}-{name}.sql",
+        f"-- Meetings have a {name}.\n\n"
+        f"ALTER TABLE meetings ADD COLUMN {name} {recipe['column']};\n\n"
         "ALTER TABLE meetings\n"
-        "    ADD CONSTRAINT meetings_location_check\n"
-        "    CHECK (length(location) <= 500) NOT VALID;\n\n"
-        + add_member(folder, "meeting", "location", "text"),
+        f"    ADD CONSTRAINT meetings_{name}_check\n"
+        f"    CHECK ({recipe['check']}) NOT VALID;\n\n"
+        + add_member(folder, "meeting", name, "text"),
     )
     statement = folder / "sql/meetings/create.sql"
-    change(statement, "agenda, notes, created_by", "agenda, notes, location, created_by")
-    change(statement, "%(notes)s,", "%(notes)s,\n           %(location)s,")
+    change(statement, "agenda, notes, created_by", f"agenda, notes, {name}, created_by")
+    change(statement, "%(notes)s,", f"%(notes)s,\n           %({name})s,")
     functions = folder / "sql/functions/meetings.sql"
     stored = "notes = after.notes,"
-    change(functions, stored, f"{stored}\n           location = after.location,")
-    change(functions, "agenda, notes,\n", "agenda, notes,\n               location,\n")
+    change(functions, stored, f"{stored}\n           {name} = after.{name},")
+    change(functions, "agenda, notes,\n", f"agenda, notes,\n               {name},\n")
     change(
         functions,
         "agenda,\n           notes,\n",
-        "agenda,\n           notes,\n           location,\n",
+        f"agenda,\n           notes,\n           {recipe['loaded']},\n",
     )
