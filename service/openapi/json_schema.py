@@ -145,7 +145,7 @@ LIMITS |= {"propertyNames"}
 def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:
     """Add absent fields, with their defaults or null, to an example: an object, a list or a page.
 
-    The files of examples omit these fields.
+    The files of examples omit these fields. Only a new object has an optional field: its default.
     """
     if isinstance(example, list):
         return [with_defaults(item, schema) for item in example]
@@ -161,7 +161,9 @@ def with_defaults(example: Any, schema: type[StrictSchema] | None) -> Any:
             inner = field.inner if isinstance(field, List) else None
             inner_schema = inner.schema if isinstance(inner, Nested) else None
             shown[key] = with_defaults(example[key], inner_schema)
-        elif name not in schema.optional and (field.allow_none or default is not None):
+        elif name in schema.optional and field.load_default is missing:
+            continue
+        elif field.allow_none or default is not None:
             shown[key] = default
     return shown
 

@@ -150,7 +150,7 @@ GOOD = {
         CREATE TYPE meeting_document_99 AS ("id" uuid, "location" text);
     """,
     "a column that must not be null, with a constant default": b"""
-        ALTER TABLE meetings ADD COLUMN category text NOT NULL DEFAULT 'internal';
+        ALTER TABLE meetings ADD COLUMN colour text NOT NULL DEFAULT 'red';
     """,
     "a constraint that is validated later": b"""
         ALTER TABLE tasks ADD CONSTRAINT "title must not be x" CHECK (title <> 'x') NOT VALID;
