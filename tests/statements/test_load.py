@@ -10,7 +10,7 @@ from support.statements import URL, run
 
 
 def test_load_inserts_the_lines_of_each_type_in_the_order_of_the_file(connection, cast):
-    """The lines have what `load` of release 1.0.0 sends, which calls these functions too."""
+    """The lines lack columns of later releases, as those of `load` of an older release do."""
     lines = [
         {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
          "version": 1, "status": "pending", "tags": [], "content": "", "priority": "low",
