@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import subprocess
 from contextlib import closing
 
 import psycopg
@@ -38,37 +37,25 @@ def template(request, tmp_path_factory):
         return
     from support.selection import FOLDER
 
+    from service.devkit.kept import Kept
     from service.devkit.postgres import Postgres
 
+    kept = Kept("tests", make_migrated)
     # Nobody needs the data after a crash of the machine, so do not wait for the disk.
     with closing(Postgres(request.config.stash[FOLDER], durable=False)) as postgres:
-        if hasattr(request.config, "workerinput"):
-            shared = tmp_path_factory.getbasetemp().parent / "postgres"
-            with shared.with_suffix(".lock").open("w") as lock:
+        # One of several processes makes the data, unless an earlier run has kept them.
+        with (tmp_path_factory.getbasetemp().parent / "postgres.lock").open("w") as lock:
+            if hasattr(request.config, "workerinput"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if shared.exists():
-                    copy(shared, postgres.data)
-                else:
-                    start_migrated(postgres)
-                    postgres.pg_ctl("stop", "-m", "fast")
-                    copy(postgres.data, shared)
-            postgres.start()
-        else:
-            start_migrated(postgres)
+            postgres.start(kept)
+            kept.wait()
         yield make_conninfo(postgres.get_uri(), dbname=MIGRATED)
 
 
-def start_migrated(postgres):
-    postgres.start()
-    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
+def make_migrated(server):
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {MIGRATED} {PROPERTIES}")
-    url = make_conninfo(postgres.get_uri(), dbname=MIGRATED)
-    migrate(Settings.read({"DATABASE_URL": url}))
-
-
-def copy(folder, target):
-    """Copy a folder with the owners of its files."""
-    subprocess.run(["cp", "-a", folder, target], check=True)
+    migrate(Settings.read({"DATABASE_URL": make_conninfo(server, dbname=MIGRATED)}))
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
 from service.commands.workspaces import ListedWorkspace
 from service.devkit.children import Children, Interrupt
+from service.devkit.kept import Kept
 from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
@@ -77,7 +78,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         if reset:
             postgres.erase()
         interrupt.check()
-        postgres.start()
+        postgres.start(Kept("dev", migrate_at))
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
         # From here on, connect() and query() use this database.
@@ -126,6 +127,10 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             )
         )
         children.run(postgres)
+
+
+def migrate_at(url: str) -> None:
+    migrate(Settings.read({"DATABASE_URL": url}))
 
 
 def environment(database_url: str, port: int) -> dict[str, str]:

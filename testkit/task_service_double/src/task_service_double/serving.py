@@ -17,6 +17,7 @@ from psycopg import conninfo
 from service.commands.migrate import migrate
 from service.database.pool import PROPERTIES, connect
 from service.devkit.children import Children, Interrupt
+from service.devkit.kept import Kept
 from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
 from service.settings import Settings
@@ -85,10 +86,13 @@ def serve(
         # gunicorn imports the service while PostgreSQL starts. Both take about the same time.
         children.start_web(app="task_service_double.wsgi:app")
         if postgres:
-            postgres.start()
+            postgres.start(Kept("double", lambda _url: prepare(settings)))
+        else:
+            prepare(settings)
         interrupt.check()
         initial = InitialState(key, control_url, token)
-        prepare(settings, initial)
+        with connect(settings, "dev") as connection:
+            initial.reset(connection)
         os.close(preparing)
         with end_of_log(log_path):
             children.wait_until_up(base_url)
@@ -138,14 +142,12 @@ def end_of_log(log: Path | None) -> Iterator[None]:
         raise
 
 
-def prepare(settings: Settings, initial: InitialState) -> None:
-    """Create the clock, the schema for snapshots, the tables and the initial state."""
+def prepare(settings: Settings) -> None:
+    """Create the clock, the schema for snapshots and the tables."""
     with connect(settings, "dev") as connection:
         for name in ("create_clock", "create_now", "create_snapshots"):
             connection.run(f"double/{name}")
     migrate(settings)
-    with connect(settings, "dev") as connection:
-        initial.reset(connection)
 
 
 @contextmanager
