@@ -9,7 +9,7 @@ const { version } = JSON.parse(readFileSync(new URL("package.json", import.meta.
 
 // The double inherits only these variables, because all others, such as PORT and PYTHONPATH, belong to the project
 // under test. The second line is for a command with uvx.
-const PASSED = ["HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER"];
+const PASSED = ["HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CACHE_HOME"];
 const PASSED_TO_UVX = /^(UV_.*|XDG_.*|SSL_CERT_.*|https?_proxy|all_proxy|no_proxy)$/i;
 
 // Return whether a path names a file that may be executed. A folder, such as a clone of the service, is no program.

@@ -20,7 +20,7 @@ VARIABLE = "TASK_SERVICE_COMMAND"
 
 # The variables that the service inherits. It does not inherit settings of the service, of
 # PostgreSQL and of Python, because these belong to the project under test.
-PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
+PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CACHE_HOME")
 
 LAST_LINES = 20
 # Seconds for which require() waits for the end of the service.
