@@ -34,7 +34,8 @@ NEEDED = {
     "double/create_now": ["double/create_clock"],
     "double/set_clock": ["double/create_clock"],
     "double/save": ["double/create_snapshots"],
-    "double/restore": ["double/create_snapshots", "double/save", "double/erase"],
+    "double/restore": ["double/create_snapshots"],
+    "double/forget": ["double/create_snapshots"],
 }
 
 

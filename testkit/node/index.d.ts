@@ -31,7 +31,13 @@ export type FaultKind =
 export interface FaultOptions {
   times?: number;
   skip?: number;
+  /** From 0 to 1: the share of the requests that meet the fault. */
+  rate?: number;
+  /** Repeats the choices of an earlier run; `control("faults")` names the seed of each fault. */
+  seed?: number;
   seconds?: number;
+  /** Up to this many seconds are added to `seconds`. */
+  jitter?: number;
   method?: string;
   /** The whole path without the query; `*` matches any text. */
   path?: string;
@@ -57,8 +63,10 @@ export interface Service {
   version: string;
   /** Loads objects such as `{ type: "task", title: "Write" }`, and returns their ids. */
   load(...objects: object[]): Promise<string[]>;
-  /** Restores the initial state. Ids and tokens stay the same. */
-  reset(): Promise<void>;
+  /** Restores the initial state, or the snapshot of this name. Ids and tokens stay the same. */
+  reset(name?: string): Promise<void>;
+  /** Keeps the state for `reset(name)`. Without a name, every reset without a name restores it. */
+  snapshot(name?: string): Promise<void>;
   /** Lets the next matching requests meet a fault. */
   fault(kind: FaultKind, options?: FaultOptions): Promise<void>;
   /** Returns the time of the service. With an argument, sets the clock first; it continues from there. */

@@ -89,7 +89,8 @@ export async function start({ command = process.env.TASK_SERVICE_COMMAND, databa
     control,
     close,
     load: async (...objects) => (await control("load", objects.map((object) => JSON.stringify(object)).join("\n"))).ids,
-    reset: async () => void (await control("reset", {})),
+    reset: async (name) => void (await control("reset", { name })),
+    snapshot: async (name) => void (await control("snapshot", { name })),
     fault: async (kind, options) => void (await control("faults", { kind, ...options })),
     clock: async (now) => new Date((await control("clock", now && { now })).now),
   };

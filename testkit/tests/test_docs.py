@@ -258,7 +258,7 @@ def test_a_failed_test_shows_a_readable_log_of_the_service_and_a_passed_test_doe
     printed = run_pytest(tmp_path, FAILING, "-rN", "-p", "no:randomly")
     assert "1 failed, 2 passed, 2 errors" in printed
     assert printed.count("Log of the service") == 3
-    assert printed.count("Faults that no request has met") == 1
+    assert printed.count("Faults that wait for a request, and seeds") == 1
     assert "kind='503' times=1 skip=0 seconds=1.0 path='/api/task' met=False" in printed
     assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", printed)) == 3
 

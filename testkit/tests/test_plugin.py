@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -146,6 +147,15 @@ def test_load_returns_ids_accepts_datetimes_and_keeps_the_order_of_creation(serv
         (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
         (lambda service: service.create_token("a@b.de"), "user: there is no user a@b.de"),
         (lambda service: service.fault("503", skip=-1), "skip: "),
+        (lambda service: service.fault("503", rate=1.5), "rate: must be from 0 to 1"),
+        (lambda service: service.fault("503", rate=-0.1), "rate: must be from 0 to 1"),
+        (lambda service: service.fault("slow", jitter=61), "jitter: must be from 0 to 60"),
+        (lambda service: service.fault("503", jitter=1), "jitter: only with kind slow or latency"),
+        (lambda service: service.fault("503", seed=1), "seed: only with rate or jitter"),
+        (lambda service: service.fault("503", rate=1, seed=-1), "seed: "),
+        (lambda service: service.reset("A"), "name: there is no snapshot 'A'; there are: none"),
+        (lambda service: service.snapshot(""), "name: must have 1 to "),
+        (lambda service: service.snapshot("A" * 65_537), "name: must have 1 to "),
         (lambda service: service.webhooks.create("http://x", "lost"), "events[0]: must be one"),
         (lambda service: service.webhooks.create("localhost:9000/hook"), "url: must "),
     ],
@@ -233,6 +243,52 @@ def test_faults_that_no_request_has_met_are_listed_until_they_are_cleared(servic
     assert call("GET", "/tasks").status == 200
 
 
+def test_a_fault_with_a_rate_meets_a_share_of_the_requests_which_its_seed_repeats(service, call):
+    def statuses(**options):
+        service.reset()
+        service.fault("503", method="GET", **options)
+        return [call("GET", "/tasks").status for _ in range(40)]
+
+    first = statuses(rate=0.5)
+    assert {*first} == {200, 503}
+    (fault,) = service.unmet_faults
+    assert (fault["rate"], fault["times"], fault["met"]) == (0.5, None, True)
+    assert statuses(rate=0.5, seed=fault["seed"]) == first
+    assert statuses(rate=0.5, seed=fault["seed"] + 1) != first
+    assert statuses(rate=0) == [200] * 40
+    assert statuses(rate=1, skip=2, times=3) == [200] * 2 + [503] * 3 + [200] * 35
+    # The seed of a fault that is over is needed to repeat the run.
+    (fault,) = service.unmet_faults
+    assert fault["times"] == 0
+    assert fault["seed"] is not None
+    few, many = statuses(rate=0.1, seed=1).count(503), statuses(rate=0.9, seed=1).count(503)
+    assert 0 < few < 15 < 25 < many < 40
+
+
+def test_jitter_adds_a_part_of_its_seconds_to_each_delay(service, call):
+    def longest(kind, **options):
+        """Return the place of the longest of five delays."""
+        service.reset()
+        service.fault(kind, times=5, seconds=0, **options)
+        waited = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert call("GET", "/tasks").status == 200
+            waited.append(time.monotonic() - began)
+        return waited.index(max(waited))
+
+    # With this seed, one delay has almost the whole second, and the others have a tenth at most.
+    assert longest("slow", jitter=1, seed=6714) == longest("latency", jitter=1, seed=6714) == 2
+    longest("slow", jitter=0.001)
+    (fault,) = service.unmet_faults
+    assert (fault["jitter"], fault["rate"]) == (0.001, None)
+    assert fault["seed"] is not None
+    service.reset()
+    service.fault("latency", rate=0, jitter=60)
+    # The client gives up after 20 seconds.
+    assert call("GET", "/tasks").status == 200
+
+
 def test_the_journal_records_what_the_client_sent_without_its_credentials(service, call):
     call("POST", "/tasks", json=TASK, Idempotency_Key="once")
     call("GET", "/tasks?limit=1&status=todo", Cookie=f"session={service.cookie}")
@@ -307,6 +363,45 @@ def test_a_reset_within_a_snapshot_restores_the_rows_of_the_snapshot(service, ca
         assert service.now.year != 2031
         service.reset()
         assert titles(call("GET", "/knowledge")) == []
+
+
+def test_a_reset_with_a_name_restores_the_snapshot_of_that_name(service, call):
+    service.load({"type": "task", "title": "One"})
+    one = service.snapshot("one")
+    service.load({"type": "task", "title": "Two"})
+    secret = service.webhooks.rotate()
+    with service.snapshot("ä long name, " * 50) as two:
+        service.reset()
+        assert titles(call("GET", "/tasks")) == []
+        service.reset("one")
+        assert titles(call("GET", "/tasks")) == ["One"]
+        assert service.webhooks.secret != secret
+        service.reset(two.name)
+        assert titles(call("GET", "/tasks")) == ["Two", "One"]
+        assert service.webhooks.secret == secret
+        # Names and the snapshot without a name do not affect each other.
+        service.load({"type": "task", "title": "Three"})
+        with service.snapshot():
+            service.reset("one")
+            service.reset()
+            assert titles(call("GET", "/tasks")) == ["Three", "Two", "One"]
+        # A second snapshot of the same name replaces the first one.
+        service.load({"type": "task", "title": "Four"})
+        service.snapshot("one")
+        service.reset("one")
+        assert titles(call("GET", "/tasks")) == ["Four"]
+    assert titles(call("GET", "/tasks")) == []
+    with pytest.raises(ValueError, match=r"^name: there is no snapshot '.*'; there are: one$"):
+        service.reset(two.name)
+    one.forget()
+    with pytest.raises(ValueError, match=r"^name: there is no snapshot 'one'; there are: none$"):
+        one.forget()
+
+
+@pytest.mark.parametrize("path", ["reset", "snapshot", "forget-snapshot"])
+def test_operations_on_snapshots_need_no_body(service, path):
+    response = http.request("POST", f"{service.control_url}/{path}")
+    assert response.status == 200
 
 
 @pytest.mark.parametrize(

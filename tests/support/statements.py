@@ -193,8 +193,6 @@ DEFINITIONS = {
     "double/create_clock",
     "double/create_now",
     "double/create_snapshots",
-    "double/save",
-    "double/restore",
     "migrate/prepare",
     "unlimited/create",
     "unlimited/drop",

@@ -68,6 +68,17 @@ test("a test controls the service", async () => {
     await service.fault("503", { path: "/api/tasks", seconds: 7 });
     const refused = await get(service, "/tasks");
     assert.deepEqual([refused.status, refused.headers.get("Retry-After")], [503, "7"]);
+    await service.fault("503", { rate: 1, seed: 7 });
+    assert.deepEqual([(await get(service, "/tasks")).status, (await get(service, "/tasks")).status], [503, 503]);
+    assert.deepEqual((await service.control("faults")).data.map(({ rate, seed }) => [rate, seed]), [[1, 7]]);
+    await service.reset();
+    await service.load({ type: "task", title: "Kept" });
+    await service.snapshot("kept");
+    await service.reset();
+    assert.deepEqual((await (await get(service, "/tasks")).json()).data, []);
+    await service.reset("kept");
+    assert.deepEqual((await (await get(service, "/tasks")).json()).data.map((task) => task.title), ["Kept"]);
+    await assert.rejects(service.reset("lost"), /^Error: reset: name: there is no snapshot 'lost'; there are: kept$/);
     const later = new Date((await service.clock()).getTime() + 86_400_000);
     assert.ok((await service.clock(later)) >= later);
     assert.ok((await service.clock()) >= later);

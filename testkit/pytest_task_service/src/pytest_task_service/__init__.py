@@ -121,7 +121,7 @@ def service(task_service: Service) -> Service:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Add to the report of a failed test the faults that no request has met, and the log."""
+    """Add to the report of a failed test the faults that still wait for a request, and the log."""
     outcome: Any = yield
     report = outcome.get_result()
     message = str(call.excinfo.value) if call.excinfo else ""
@@ -134,13 +134,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         service, size = item.stash[used]
         unmet = describe_unmet(service)
         if unmet:
-            report.sections.append(("Faults that no request has met", unmet))
+            report.sections.append(("Faults that wait for a request, and seeds", unmet))
         assert service.process is not None  # noqa: S101
         report.sections.append(("Log of the service", service.process.log(size)))
 
 
 def describe_unmet(service: Service) -> str:
-    """Return a line for each fault that still waits for a request; "" if the service has ended."""
+    """Return a line for each fault that still waits for a request, or has a seed.
+
+    Return "" if the service has ended.
+    """
     try:
         unmet = service.unmet_faults
     except Exception:

@@ -184,14 +184,16 @@ class Webhooks:
 
 
 class Snapshot:
-    """The state that resets restore. The end of a ``with`` block forgets it, and resets."""
+    """A state that resets restore. The end of a ``with`` block forgets it, and resets."""
 
-    def __init__(self, control: ControlURL, reset: Callable[[], None]) -> None:
-        self._control, self._reset = control, reset
+    def __init__(
+        self, control: ControlURL, reset: Callable[[], None], name: str | None = None
+    ) -> None:
+        self._control, self._reset, self.name = control, reset, name
 
     def forget(self) -> None:
-        """Let resets restore the initial state again."""
-        self._control("POST", "forget-snapshot")
+        """Remove the snapshot. If it has no name, resets restore the initial state again."""
+        self._control("POST", "forget-snapshot", name=self.name)
 
     def __enter__(self) -> Snapshot:
         return self
@@ -259,17 +261,21 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def reset(self) -> None:
-        """Restore the snapshot, or without one the initial state. Ids and tokens stay the same."""
-        self.webhooks.secret = self._control("POST", "reset")["secret"]
+    def reset(self, name: str | None = None) -> None:
+        """Restore the snapshot of this name. Ids and tokens stay the same.
 
-    def snapshot(self) -> Snapshot:
-        """Keep the present state: resets restore it until the snapshot is forgotten.
-
-        For a fixture of a module: ``with task_service_running.snapshot(): yield``.
+        Without a name, restore the snapshot that has none, or else the initial state.
         """
-        self._control("POST", "snapshot")
-        return Snapshot(self._control, self.reset)
+        self.webhooks.secret = self._control("POST", "reset", name=name)["secret"]
+
+    def snapshot(self, name: str | None = None) -> Snapshot:
+        """Keep the present state: ``reset(name)`` restores it.
+
+        Without a name, all resets restore it until the snapshot is forgotten. For a fixture of a
+        module: ``with task_service_running.snapshot(): yield``.
+        """
+        self._control("POST", "snapshot", name=name)
+        return Snapshot(self._control, self.reset, name)
 
     @property
     def requests(self) -> list[Request]:
@@ -326,27 +332,35 @@ class Service:
             "latency",
         ],
         *,
-        times: int = 1,
+        times: int | None = None,
         skip: int = 0,
+        rate: float | None = None,
+        seed: int | None = None,
         seconds: float = 1,
+        jitter: float | None = None,
         method: str | None = None,
         path: str | None = None,
     ) -> None:
         """Let the next ``skip`` requests pass, and the ``times`` requests after them meet a fault.
 
         Only requests with this method and path count, if these are given. ``*`` in a path stands
-        for any text.
+        for any text. ``times`` is 1 by default.
+
+        With ``rate``, from 0 to 1, each of these requests meets the fault with this probability,
+        until the next reset or ``times``. The same ``seed`` makes the same choices. Without one,
+        the double chooses it, and ``unmet_faults`` and the report of a failed test name it.
 
         - ``500``, ``503``, ``429``: respond with this status and change nothing; 503 and 429 have
           a Retry-After of ``seconds``.
         - ``drop``: close the connection before the change.
         - ``drop-after-commit``: close the connection after the change.
         - ``truncated``: send half of the body. ``garbled``: send a body that is not JSON.
-        - ``slow``: wait ``seconds`` before the change.
-        - ``latency``: let every request wait ``seconds``, until the next reset.
+        - ``slow``: wait ``seconds``, and up to ``jitter`` seconds more, before the change.
+        - ``latency``: let every request wait as long, until the next reset.
         """
-        selected = {"skip": skip, "method": method, "path": path}
-        self._control("POST", "faults", kind=kind, times=times, seconds=seconds, **selected)
+        chosen = {"times": times, "skip": skip, "rate": rate, "seed": seed}
+        waits = {"seconds": seconds, "jitter": jitter}
+        self._control("POST", "faults", kind=kind, **chosen, **waits, method=method, path=path)
 
     def clear_faults(self) -> None:
         """Remove the faults that no request has met, and the latency."""
@@ -354,7 +368,10 @@ class Service:
 
     @property
     def unmet_faults(self) -> list[JSON]:
-        """The faults that still wait for a request. The report of a failed test shows them."""
+        """The faults that still wait for a request, and all that have a seed.
+
+        The report of a failed test shows them.
+        """
         unmet: list[JSON] = self._control("GET", "faults")["data"]
         return unmet
 

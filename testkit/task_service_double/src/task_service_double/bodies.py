@@ -1,19 +1,29 @@
 """The bodies of requests to the control URL."""
 
-from marshmallow import fields, validate
+from marshmallow import ValidationError, fields, validate, validates_schema
 
 from service.api.event_types import EVENT_TYPES
 from service.callers import CREDENTIALS, SCOPES
+from service.values import Values
 from service.values.schemas import StrictSchema
 from service.values.types import MAX_EMAIL, MAX_TEXT, OneOf, Text, Timestamp
-from task_service_double.faults import KINDS
+from task_service_double.faults import DELAYS, KINDS
 from task_service_double.initial_state import USERS
 from task_service_double.receiver import BEHAVIORS
 
 
 def number(default: int | None = None, *, min: int = 1, max: int = 10**9) -> fields.Integer:
     """Return a field for an integer from ``min`` to ``max``."""
-    return fields.Integer(strict=True, validate=validate.Range(min, max), load_default=default)
+    return fields.Integer(strict=True, validate=within(min, max), load_default=default)
+
+
+def decimal(default: float | None, *, max: float) -> fields.Float:
+    """Return a field for a number from 0 to ``max``."""
+    return fields.Float(validate=within(0, max), load_default=default)
+
+
+def within(least: float, most: float) -> validate.Range:
+    return validate.Range(least, most, error="must be from {min} to {max}")
 
 
 class APIPath(Text):
@@ -57,19 +67,37 @@ class TimeToSet(StrictSchema):
     now = Timestamp(required=True)
 
 
+class SnapshotName(StrictSchema):
+    """The name of a snapshot; without one, the snapshot that each reset restores."""
+
+    name = Text(MAX_TEXT, min=1, load_default="")
+
+
 class NextFault(StrictSchema):
     """A fault: the next ``skip`` requests pass, and the ``times`` requests after them meet it.
 
-    ``seconds`` is the delay, or the Retry-After of the response. The fault ``latency`` delays all
-    requests.
+    With ``rate``, each request after them meets it with this probability, and ``times`` limits how
+    many do. ``seconds`` is the delay, to which up to ``jitter`` seconds are added, or the
+    Retry-After of the response. The fault ``latency`` delays all requests.
     """
 
     kind = OneOf(*KINDS, schema_name="FaultKind", required=True)
-    times = number(1)
+    times = number()
     skip = number(0, min=0)
-    seconds = fields.Float(validate=validate.Range(0, 60), load_default=1)
+    rate = decimal(None, max=1)
+    seed = number(min=0)
+    seconds = decimal(1, max=60)
+    jitter = decimal(None, max=60)
     method = OneOf("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = APIPath(MAX_TEXT, load_default=None)
+
+    @validates_schema
+    def check(self, fault: Values, **_: object) -> None:
+        """Reject values that would have no effect."""
+        if fault["jitter"] and fault["kind"] not in DELAYS:
+            raise ValidationError(f"only with kind {' or '.join(DELAYS)}", "jitter")
+        if fault["seed"] is not None and fault["rate"] is None and not fault["jitter"]:
+            raise ValidationError("only with rate or jitter", "seed")
 
 
 class Behavior(StrictSchema):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import click
 from flask import Blueprint, Flask, Response, current_app, request
-from marshmallow import ValidationError
+from marshmallow import Schema, ValidationError
 
 from service.callers import OPERATOR, SESSION_DAYS, CreatedSession, create_credential
 from service.commands.load import load_lines
@@ -28,10 +28,11 @@ from service.database.pool import Pool
 from service.database.statements import IdRow, to_json
 from service.settings import Settings
 from service.values import Values
+from service.values.schemas import StrictSchema
 from service.values.strict_json import StrictJSONError, parse_object
 from service.web import access_log, errors
-from service.web.operation import operation
-from service.web.requests import read_bytes
+from service.web.operation import View, operation
+from service.web.requests import load_arguments, read_bytes
 from service.web.responses import reply
 from service.webhooks import OutboundSlots
 from service.webhooks.delivery import Message, attempt
@@ -44,6 +45,7 @@ from task_service_double.bodies import (
     NewReceiver,
     NextFault,
     PlanChange,
+    SnapshotName,
     TimeToSet,
 )
 from task_service_double.faults import BreakResponses, Fault, Faults
@@ -77,8 +79,9 @@ class Double:
         app.after_request(self.journal.record)
         app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]
         self.receiver = Receiver(initial.webhook_secret)
-        # The webhook's secret at the time of the snapshot; None without a snapshot.
-        self.snapshot_secret: str | None = None
+        # The webhook's secret at the time of each snapshot, by the name of the snapshot. A reset
+        # without a name restores the snapshot with the name "".
+        self.snapshots: dict[str, str] = {}
         # One slot per thread, so that all requests of a test can post their events simultaneously.
         app.extensions["outbound_slots"] = OutboundSlots(self.settings.web_threads)
         self.hold_events(False)
@@ -176,13 +179,26 @@ def alone(view: Callable[P, Response]) -> Callable[P, Response]:
     return wait
 
 
+def with_optional_body(schema: StrictSchema) -> Callable[[View], View]:
+    """Like ``operation``; a request without a body has the defaults of the schema."""
+
+    def read(schema: Schema) -> Values:
+        values: Values = load_arguments(schema) if request.get_data() else schema.load({})
+        return values
+
+    return partial(operation(schema), read=read)
+
+
 @control.post("/reset")
+@with_optional_body(SnapshotName())
 @alone
-def reset() -> Response:
-    """Remove everything and restore the snapshot, or the initial state if there is none"""
+def reset(snapshot: Values) -> Response:
+    """Remove everything, and restore this snapshot. Without a name, restore the snapshot that has
+    no name, or the initial state if there is none
+    """
+    secret = found_snapshot(snapshot["name"])
     double().faults.clear()
-    secret = double().snapshot_secret
-    double().initial.reset(db, to_snapshot=secret is not None)
+    double().initial.reset(db, snapshot["name"] if secret else None)
     # Cleared last, because a request of the previous test can post events until its rows are gone.
     double().receiver.clear(secret)
     double().journal.clear()
@@ -190,20 +206,36 @@ def reset() -> Response:
     return reply_json(secret=double().receiver.secret)
 
 
+def found_snapshot(name: str) -> str | None:
+    """Return the webhook's secret of a snapshot; None if there is none without a name.
+
+    Raises ClickException for an unknown name.
+    """
+    known = double().snapshots
+    if name and name not in known:
+        others = ", ".join(filter(None, known)) or "none"
+        raise click.ClickException(f"name: there is no snapshot {name!r}; there are: {others}")
+    return known.get(name)
+
+
 @control.post("/snapshot")
+@with_optional_body(SnapshotName())
 @alone
-def snapshot() -> Response:
-    """Keep a copy of all rows; from now on, a reset restores this copy"""
-    db.run("double/save")
-    double().snapshot_secret = double().receiver.secret
+def snapshot(snapshot: Values) -> Response:
+    """Keep a copy of all rows. A reset with this name restores it; without a name, each reset"""
+    db.run("double/save", **snapshot)
+    double().snapshots[snapshot["name"]] = double().receiver.secret
     return reply_json()
 
 
 @control.post("/forget-snapshot")
+@with_optional_body(SnapshotName())
 @alone
-def forget_snapshot() -> Response:
-    """Let a reset restore the initial state again"""
-    double().snapshot_secret = None
+def forget_snapshot(snapshot: Values) -> Response:
+    """Remove this snapshot. Without a name, let a reset restore the initial state again"""
+    found_snapshot(snapshot["name"])
+    double().snapshots.pop(snapshot["name"], None)
+    db.run("double/forget", **snapshot)
     return reply_json()
 
 

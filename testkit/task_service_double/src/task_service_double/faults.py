@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import ceil
+from random import Random, randrange
 from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 # The kinds after which a client gets no response.
 NO_RESPONSE = "drop", "drop-after-commit"
 
+# A seed that the double chooses is below this number, so that it is easy to type.
+MAX_SEED = 1_000_000
+
 # The key of the WSGI environ whose value says how to break the response.
 BROKEN = "task_service_double.broken"
 
@@ -31,17 +35,49 @@ class Fault:
     """A fault that ``times`` requests meet, after the next ``skip`` requests have passed.
 
     Only requests with this method and path count, if these are given. ``*`` in the path stands for
-    any text.
+    any text. With ``rate``, each of these requests meets the fault with this probability; then
+    ``times`` may be None, without a limit. Up to ``jitter`` seconds are added to ``seconds``.
+
+    The same ``seed`` makes the same choices, in the order in which the requests arrive.
     """
 
     kind: str
-    times: int = 1
+    times: int | None = None
     skip: int = 0
+    rate: float | None = None
+    seed: int | None = None
     seconds: float = 1
+    jitter: float | None = None
     method: str | None = None
     path: str | None = None
     # True once a request has met the fault.
     met: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rate is None:
+            self.times = self.times or 1
+        if self.seed is None and self.is_random:
+            self.seed = randrange(MAX_SEED)  # noqa: S311
+        self._random = Random(self.seed)  # noqa: S311
+
+    @property
+    def is_random(self) -> bool:
+        return self.rate is not None or bool(self.jitter)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no request will meet the fault any longer."""
+        return self.times == 0
+
+    def strikes(self) -> bool:
+        """Choose whether the next request that it concerns meets the fault."""
+        if self.skip:
+            self.skip -= 1
+            return False
+        return self.rate is None or self._random.random() < self.rate
+
+    def delay(self) -> float:
+        return self.seconds + self._random.uniform(0, self.jitter or 0)
 
     def concerns(self, method: str, path: str) -> bool:
         if self.method not in (None, method):
@@ -78,34 +114,38 @@ class Faults:
             self._cleared = Event()
 
     def unmet(self) -> list[dict[str, object]]:
-        """Return the faults that still wait for a request, and the latencies that delayed none."""
-        with self._lock:
-            latencies = [fault for fault in self._latencies if not fault.met]
-            return [asdict(fault) for fault in (*self._waiting, *latencies)]
+        """Return the faults that still wait for a request, and the latencies that delayed none.
 
-    def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
-        """Return the fault that a request meets, its latency, and the event that ``clear`` sets.
-
-        A fault lets ``skip`` requests pass, applies to the next ``times``, and is then removed.
+        Also return all faults with a seed, so that a test can repeat their choices.
         """
         with self._lock:
+            waiting = [fault for fault in self._waiting if not fault.is_over or fault.is_random]
+            latencies = [fault for fault in self._latencies if not fault.met or fault.is_random]
+            return [asdict(fault) for fault in (*waiting, *latencies)]
+
+    def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
+        """Return the fault that a request meets, how long it waits, and the event of ``clear``.
+
+        A fault lets ``skip`` requests pass, and applies to the next ``times``.
+        """
+        with self._lock:
+            seconds = 0.0
             # The latency that was added last applies, so that a test can change it.
             found = [fault for fault in self._latencies if fault.concerns(method, path)]
             for fault in found:
                 fault.met = True
-            latency = found[-1].seconds if found else 0
+            if found and found[-1].strikes():
+                seconds += found[-1].delay()
             for fault in self._waiting:
-                if not fault.concerns(method, path):
-                    continue
-                if fault.skip:
-                    fault.skip -= 1
+                if fault.is_over or not fault.concerns(method, path) or not fault.strikes():
                     continue
                 fault.met = True
-                fault.times -= 1
-                if not fault.times:
-                    self._waiting.remove(fault)
-                return fault, latency, self._cleared
-            return None, latency, self._cleared
+                if fault.times:
+                    fault.times -= 1
+                if fault.kind == "slow":
+                    seconds += fault.delay()
+                return fault, seconds, self._cleared
+            return None, seconds, self._cleared
 
     def meet(self) -> Response | None:
         """Apply the fault of this request, after the gate and before the view."""
@@ -115,8 +155,6 @@ class Faults:
             return None
         fault, seconds, cleared = self.take(request.method, request.path)
         kind = fault.kind if fault else ""
-        if fault and kind == "slow":
-            seconds += fault.seconds
         if seconds:
             current_state().release()
             began = monotonic()
@@ -179,7 +217,9 @@ BREAKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "garbled": garble,
 }
 
-KINDS = "500", "503", "429", *BREAKS, "slow", "latency"
+# The kinds that let a request wait.
+DELAYS = "slow", "latency"
+KINDS = "500", "503", "429", *BREAKS, *DELAYS
 
 
 class BreakResponses:

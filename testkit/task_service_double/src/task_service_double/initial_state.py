@@ -85,17 +85,20 @@ class InitialState:
         self.webhook_secret = derive_secret(key, self.webhook_id, 1)
         self.key_fingerprint = fingerprint(key)
 
-    def reset(self, connection: Connection, *, to_snapshot: bool = False) -> None:
-        """Set the real time, and replace all rows with the initial rows, or the snapshot's."""
+    def reset(self, connection: Connection, snapshot: str | None = None) -> None:
+        """Set the real time, and replace all rows with the initial rows, or the snapshot's.
+
+        ``snapshot`` is the name of the snapshot.
+        """
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
                     connection.run("double/set_clock", at=None)
                     connection.run("double/erase")
-                    if to_snapshot:
-                        connection.run("double/restore")
-                    else:
+                    if snapshot is None:
                         connection.run("double/insert_initial_state", **self._rows())
+                    else:
+                        connection.run("double/restore", name=snapshot)
                 return
             except (DeadlockDetected, LockNotAvailable):
                 # A request of the previous test still locks rows, although its client has gone.

@@ -1,0 +1,2 @@
+-- Drop the copies of the snapshot of this name.
+SELECT snapshot.forget(%(name)s);
