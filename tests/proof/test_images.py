@@ -25,11 +25,20 @@ from support.releases import releases
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
-(CODENAME,) = set(re.findall(r"(?m)^FROM python:\S+-(\w+) AS", read("Dockerfile")))
+(BASE,) = set(re.findall(r"(?m)^FROM (python:\S+)", read("Dockerfile")))
+CODENAME = BASE.rpartition("-")[2]
 COMPOSE = yaml.safe_load(read("compose.yaml"))
 IMAGE = COMPOSE["services"]["web"]["image"]
 NEW, OLD, DOUBLE = IMAGE, "task-service:old", "task-service-double:here"
 TOKEN = "tmw_api_of-our-tests"
+# The most MB that the image of the double may add to its base. The base of a registry has about 125
+# MB, half as much as the one that this test makes, so the image has at most 220 MB.
+ADDED = 95
+# Print the number that initdb gave to the data of the image, and the one of the data in use.
+IDENTIFIERS = """
+head -qc 8 /var/cache/task-service/*/global/pg_control /tmp/*/postgres/global/pg_control |
+    od -An -v -w8 -tx1
+"""
 # A proxy at which nothing listens.
 PROXY = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
 # Start PostgreSQL in an empty folder, in the locale of compose.yaml.
@@ -538,8 +547,15 @@ def test_the_image_of_the_double_answers_with_the_token_and_path_of_its_variable
         for port in (8000, 8001):
             listening = engine("podman", "exec", "double", "cat", "/proc/net/tcp")
             assert re.search(rf" 00000000:{port:04X} 00000000:0000 0A ", listening)
-        (described,) = json.loads(engine("podman", "inspect", DOUBLE))
-        print(f"{DOUBLE}: {described['Size'] // 1_000_000} MB with its base")
+        inside = "podman", "exec", "double", "sh", "-c"
+        kept, copied = engine(*inside, IDENTIFIERS).splitlines()
+        assert kept == copied
+        assert len(engine(*inside, "find /usr -type f -name postgres").split()) == 1
+        images = DOUBLE, f"docker.io/library/{BASE}"
+        sizes = [engine.inspect(image, "{{.Size}}") for image in images]
+        whole, base = (int(size) // 1_000_000 for size in sizes)
+        print(f"{DOUBLE}: {whole} MB with its base of {base} MB")
+        assert whole - base <= ADDED
         code, seconds = installation.stop("double")
         assert code == 0
         print(f"the double stopped in {seconds:.1f} s")
