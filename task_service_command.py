@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def load_service() -> None:
-    """Import the package ``service`` again, and forget its modules, which are imported on demand."""
+    """Import the package ``service`` again and forget its modules, which are imported on demand."""
     for name in [*sys.modules]:
         if name.partition(".")[0] == "service":
             del sys.modules[name]
