@@ -41,7 +41,10 @@ def send(token, method, path, body=None):
         except urllib.error.HTTPError as error:
             message = json.load(error)["message"]
             responses[method, error.code, message] += 1
-            if error.code == 401 and new.exists():
+            if error.code == 401:
+                # Requests without a valid credential count per address, up to 60 in a minute.
+                while not new.exists() and time.monotonic() < end:
+                    time.sleep(0.05)
                 request.add_header("Authorization", "Bearer " + new.read_text().strip())
                 token[0] = new.read_text().strip()
             time.sleep(0.05)
