@@ -95,7 +95,7 @@ def change_plan(slug: str, plan: str) -> None:
 @click.option("--to", "url", help="URL of the other installation, for the error.")
 @click.option("--moved", is_flag=True, help="Requests may not even read: they get 404.")
 def freeze_workspace(slug: str, url: str | None, moved: bool) -> None:
-    """Let requests only read the workspace SLUG while it moves to another installation.
+    """Let requests only read the workspace SLUG while it moves.
 
     Writes get 503. Waits for the writes that run, so that an export has all that succeeded.
     Commands can still write, and so can processes of releases before 1.3.0. Prints the id of the

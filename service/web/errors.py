@@ -214,7 +214,7 @@ def refused(error: psycopg.Error, sqlstate: str) -> HTTPError | None:
         return http_error("concurrent_change")
     # Functions of the schema raise these three themselves: writable_workspace(), await_workspace(),
     # workspace_of_meeting().
-    if sqlstate == "55000":
+    if sqlstate == "TMW01":
         place = to_place(error.diag.message_detail)
         return http_error("frozen_workspace", retry_after=5, to=place)
     if sqlstate == "P0002":

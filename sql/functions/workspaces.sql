@@ -75,8 +75,7 @@ BEGIN
     IF token_id IS NOT NULL THEN
         place := (SELECT moves_to FROM workspaces WHERE id = workspace_id);
         IF place IS NOT NULL THEN
-            RAISE object_not_in_prerequisite_state
-                  USING MESSAGE = 'The workspace is frozen', DETAIL = place;
+            RAISE SQLSTATE 'TMW01' USING MESSAGE = 'The workspace is frozen', DETAIL = place;
         END IF;
     END IF;
     RETURN workspace_id;

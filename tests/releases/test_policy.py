@@ -97,6 +97,7 @@ def changed(*path, to=None, document=DOCUMENT):
 LIMIT = {"in": "query", "name": "limit", "schema": {"type": "integer", "maximum": 200}}
 NEW = {"in": "query", "name": "new", "schema": {"type": "string"}}
 KEY, _ = POST["parameters"]
+SEVERAL = {"style": "form", "explode": False}
 BREAKS = {
     "POST /tasks is gone": changed("paths", "/tasks", "post"),
     "POST event is gone": changed("webhooks", "event"),
@@ -110,6 +111,13 @@ BREAKS = {
     "parameter limit: maximum was 200 and is 100": changed(
         "tasks", "parameters", 1, "schema", "maximum", to=100
     ),
+    "parameter limit: type was integer and is string": changed(
+        "tasks",
+        "parameters",
+        1,
+        to={**LIMIT, **SEVERAL, "schema": {"type": "array", "items": {"type": "string"}}},
+    ),
+    "parameter limit: explode changed": changed("tasks", "parameters", 1, "explode", to=False),
     "parameter Key: type was string and is integer": changed(
         "components", "parameters", "Key", "schema", "type", to="integer"
     ),
@@ -166,6 +174,12 @@ def test_a_change_that_breaks_a_client_is_found(fault, document):
 ADDITIONS = {
     "an operation": changed("paths", "/new", to={"get": POST}),
     "an optional parameter": changed("tasks", "parameters", to=[NEW, LIMIT, KEY]),
+    "several values of a parameter": changed(
+        "tasks",
+        "parameters",
+        1,
+        to={**LIMIT, **SEVERAL, "schema": {"type": "array", "items": LIMIT["schema"]}},
+    ),
     "an optional member of a request": changed("Input", "properties", "new", to={"type": "string"}),
     "a value in requests alone": changed(
         "Input", "properties", "scope", "enum", to=["read", "write", "admin"]

@@ -79,6 +79,12 @@ def of_openapi(old, new):
     return OpenAPI(old, new).faults()
 
 
+def may_name_several(parameter):
+    """Return whether a parameter is a list, separated by commas, in which one value is enough."""
+    style = parameter["in"], parameter.get("style"), parameter.get("explode")
+    return style == ("query", "form", False) and parameter["schema"].get("minItems", 0) <= 1
+
+
 class OpenAPI:
     """A comparison of two documents.
 
@@ -146,6 +152,11 @@ class OpenAPI:
                 continue
             if current.get("required") and not parameter.get("required"):
                 yield f"{where} is required now"
+            if may_name_several(current) and not may_name_several(parameter):
+                # One value is written as before.
+                items = current["schema"]["items"]
+                yield from self.schemas(parameter["schema"], items, where, sent=True)
+                continue
             for name in ("style", "explode"):
                 if parameter.get(name) != current.get(name):
                     yield f"{where}: {name} changed"

@@ -53,13 +53,20 @@ def generic_plan(connection, name):
     return flattened(explained["QUERY PLAN"][0])
 
 
-def waiting(connection):
+# What statements wait for when another transaction makes them wait, by pg_stat_activity. A statement
+# can also wait for a moment in which another one extends a file.
+WAITS = ["advisory", "relation", "transactionid", "tuple", "virtualxid"]
+
+
+def waiting(connection, locks=WAITS):
     """Return how many statements wait for a lock."""
     # In a transaction, PostgreSQL shows the activity of the first look again and again.
     connection.execute("SELECT pg_stat_clear_snapshot()")
     return connection.execute(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        "   AND wait_event = ANY (%s)",
+        (locks,),
     ).fetchone()["count"]
 
 
@@ -134,9 +141,9 @@ def run(connection, name, /, **values):
     return cursor.fetchall() if cursor.description else []
 
 
-def until_waiting(connection, running, number=1):
+def until_waiting(connection, running, number=1, locks=WAITS):
     """Return once this many statements wait for a lock; fail if ``running`` has ended."""
-    wait_until(lambda: waiting(connection) >= number, running)
+    wait_until(lambda: waiting(connection, locks) >= number, running)
 
 
 def managed(cast):
