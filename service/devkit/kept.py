@@ -52,6 +52,9 @@ class Kept:
     def copy(self, target: Path) -> bool:
         """Copy the kept data to a new folder, and return True; return False if that fails."""
         try:
+            # PostgreSQL would obey the settings of another user who could write here.
+            if self.folder.parent.stat().st_uid != os.geteuid():
+                return False
             shutil.copytree(self.folder, target, symlinks=True)
         except (OSError, metadata.PackageNotFoundError):
             shutil.rmtree(target, ignore_errors=True)

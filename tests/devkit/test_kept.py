@@ -119,6 +119,13 @@ def test_kept_data_with_which_postgresql_does_not_start_are_replaced(folder, cac
     assert names(cache) == [name]
 
 
+@pytest.mark.root("gives a folder to another user")
+def test_data_in_the_folder_of_another_user_are_not_used(folder, cache):
+    first = start(folder / "a")
+    os.chown(cache, 4321, 4321)
+    assert start(folder / "b") > first
+
+
 def test_only_the_newest_folders_stay_and_abandoned_ones_go(folder, cache):
     now = time.time()
     for name, age in [
