@@ -1,6 +1,7 @@
 -- Return the columns, indexes, triggers and constraints of the given tables that are missing or do
 -- not work. An index is invalid if its creation failed, and a trigger may be disabled.
--- If a whole table is missing, its parts are not listed: status/unusable reports the table.
+-- If a whole table is missing, its parts are not listed: status/unusable reports the table. Neither
+-- are those of a table that a view hides, as dev --limits off hides plans.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name))::oid AS table_oid
       FROM jsonb_each(%(tables)s) AS wanted_table (table_name, parts)
@@ -9,7 +10,7 @@ WITH wanted AS (
 )
 SELECT kind, table_name, name
   FROM wanted
- WHERE table_oid IS NOT NULL
+ WHERE (SELECT relkind FROM pg_class WHERE oid = table_oid) = 'r'
    AND (kind, table_oid, name) NOT IN (
            SELECT 'column', attrelid, attname::text
              FROM pg_attribute
