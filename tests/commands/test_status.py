@@ -739,8 +739,11 @@ def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatc
     run_in(used, "ALTER TABLE plans SET (autovacuum_vacuum_threshold = 100000)")
     with psycopg.connect(used, autocommit=True) as connection:
         # As many dead rows, but more live ones.
-        connection.execute("INSERT INTO counters SELECT generate_series(1, 40), 0")
-        connection.execute("UPDATE counters SET value = 1 WHERE series::integer <= 12")
+        connection.execute("INSERT INTO deleted_users SELECT new_id() FROM generate_series(1, 40)")
+        connection.execute(
+            "UPDATE deleted_users SET deleted_at = now()"
+            " WHERE id IN (SELECT id FROM deleted_users LIMIT 12)"
+        )
         for _ in range(12):
             connection.execute("UPDATE plans SET per_minute = per_minute + 1")
     wait_until(lambda: problems(status_of(used, "--json")))
