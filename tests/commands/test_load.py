@@ -488,3 +488,11 @@ def test_load_fields_prints_the_fields_of_each_type(cli):
     lines = dict(line.split(": ") for line in cli("load", "--fields").stdout.splitlines())
     assert list(lines) == list(TYPES)
     assert lines["member"] == "user*, role, joinedAt, workspace*"
+
+
+def test_each_of_two_workspaces_of_one_file_keeps_its_version(load, connection):
+    """Their lines are in two batches."""
+    other = {**NEW, "name": "B", "slug": "b", "version": 8}
+    assert load({**NEW, "version": 7}, USER, other).exit_code == 0
+    found = connection.execute("SELECT slug, version FROM workspaces WHERE length(slug) = 1")
+    assert {row["slug"]: row["version"] for row in found} == {"a": 7, "b": 8}
