@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from support.http import Client, error_message, invalid_field
+from support.http import Client, error_message, invalid_field, location
 from support.rows import TOKENS, count, insert_token, row_of
 from support.statements import trigger, until_waiting
 
@@ -33,6 +33,8 @@ def test_a_login_page_creates_a_session_whose_token_works_as_the_cookie(
 ):
     response = page.post("/session", EMAIL)
     assert response.status_code == 201
+    assert location(response) == "/session"
+    assert location(page.post("/session/", EMAIL)) == "/session/"
     session = response.get_json()
     assert session["user"] == {"id": cast["alice"], "name": "Alice", "email": "alice@example.com"}
     assert session["token"].startswith("tmw_session_")

@@ -491,8 +491,9 @@ def test_load_fields_prints_the_fields_of_each_type(cli):
 
 
 def test_each_of_two_workspaces_of_one_file_keeps_its_version(load, connection):
-    """Their lines are in two batches."""
-    other = {**NEW, "name": "B", "slug": "b", "version": 8}
-    assert load({**NEW, "version": 7}, USER, other).exit_code == 0
+    """Their lines are in two batches, and each new member makes a version that does not count."""
+    first, second = {**NEW, "version": 7}, {**NEW, "name": "B", "slug": "b", "version": 8}
+    members = [{**MEMBER, "workspace": slug} for slug in ("a", "b")]
+    assert load(first, USER, second, *members).exit_code == 0
     found = connection.execute("SELECT slug, version FROM workspaces WHERE length(slug) = 1")
     assert {row["slug"]: row["version"] for row in found} == {"a": 7, "b": 8}

@@ -9,6 +9,7 @@ from marshmallow import ValidationError
 
 from service.values.types import (
     EMAIL,
+    CountingNumber,
     Email,
     Id,
     StoredEmail,
@@ -171,3 +172,11 @@ def test_an_address_that_a_released_version_has_stored_stays_valid_where_it_is_l
 def test_messages_and_paths_name_one_object_of_a_collection_in_the_singular():
     for plural, word in ("tasks", "task"), ("categories", "category"), ("me", "me"):
         assert singular(plural) == word
+
+
+def test_a_version_is_an_integer_and_no_other_value_that_equals_one():
+    field = CountingNumber()
+    assert field.deserialize(1) == 1
+    for value in (True, 1.0, "1", 0, 1_000_000_000):
+        with pytest.raises(ValidationError):
+            field.deserialize(value)
