@@ -146,11 +146,11 @@ def migrated(database_url):
 
 GOOD = {
     "a column and its resource": b"""
-        ALTER TABLE meetings ADD COLUMN location text;
-        CREATE TYPE meeting_document_99 AS ("id" uuid, "location" text);
+        ALTER TABLE meetings ADD COLUMN example text;
+        CREATE TYPE meeting_document_99 AS ("id" uuid, "example" text);
     """,
     "a column that must not be null, with a constant default": b"""
-        ALTER TABLE meetings ADD COLUMN colour text NOT NULL DEFAULT 'red';
+        ALTER TABLE meetings ADD COLUMN example text NOT NULL DEFAULT 'red';
     """,
     "a constraint that is validated later": b"""
         ALTER TABLE tasks ADD CONSTRAINT "title must not be x" CHECK (title <> 'x') NOT VALID;
