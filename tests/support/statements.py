@@ -53,8 +53,8 @@ def generic_plan(connection, name):
     return flattened(explained["QUERY PLAN"][0])
 
 
-# What statements wait for when another transaction makes them wait, by pg_stat_activity. A statement
-# can also wait for a moment in which another one extends a file.
+# What statements wait for, by pg_stat_activity, if another transaction makes them wait. A statement
+# can also wait for a moment while another one extends a file.
 WAITS = ["advisory", "relation", "transactionid", "tuple", "virtualxid"]
 
 
