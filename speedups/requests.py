@@ -1,4 +1,4 @@
-"""Requests whose body is read from the server at once, without Werkzeug's two streams.
+"""Requests whose body is read from the server in one piece, without Werkzeug's two streams.
 
 Relies on nothing that Werkzeug does not document: ``get_data`` may be overridden.
 """
