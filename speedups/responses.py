@@ -27,7 +27,7 @@ class CompleteHeaders(Headers):
             super().extend(fields, **named)
 
     def to_wsgi_list(self) -> list[tuple[str, str]]:
-        """Copy the list at once; Werkzeug iterates over the headers."""
+        """Copy the list as a whole; Werkzeug iterates over the headers."""
         return self._list.copy()
 
 
