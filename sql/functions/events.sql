@@ -144,8 +144,8 @@ $$;
 
 -- From now on, let changes in a workspace write events, for at least WEBHOOK_KEEP hours. Return
 -- whether each change does; NULL if the user is no member.
--- The first reader waits for the changes that are running, because they may have written no event.
--- It locks the workspace as an operator does, because it may read even if the workspace is frozen.
+-- The first reader takes the lock of the workspace, for the reason that announce() gives. It locks
+-- the workspace as an operator does, because it may read even if the workspace is frozen.
 CREATE OR REPLACE FUNCTION begin_feed(
     workspace_id uuid, user_id uuid, token_id uuid
 ) RETURNS boolean
@@ -184,8 +184,9 @@ BEGIN
 END
 $$;
 
--- Return the upper 16 bits of an advisory lock's key: a hash of the workspace's id. The lower 48
--- bits are a position. Two workspaces with the same hash only make each other's readers wait.
+-- Return the part of a lock's key that stands for a workspace, for hold_position(): a hash of the
+-- workspace's id in the upper 16 bits. The lower 48 bits are a position. Two workspaces with the
+-- same hash only make each other's readers wait.
 CREATE OR REPLACE FUNCTION position_key(workspace_id uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
