@@ -12,7 +12,7 @@ AS $$
         || setweight(to_tsvector('english', content), 'C')
 $$;
 
--- Return the bytes of the long values of an entry, which limit the length of a page.
+-- Return the bytes of the long values of an entry, for fits_page().
 CREATE OR REPLACE FUNCTION text_bytes(entry knowledge) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
