@@ -1,6 +1,6 @@
 -- Mail.
 
--- Return the bytes of the long values of an e-mail, which limit the length of a page.
+-- Return the bytes of the long values of an e-mail, for fits_page().
 CREATE OR REPLACE FUNCTION text_bytes(mail mail) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
