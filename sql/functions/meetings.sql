@@ -27,8 +27,7 @@ AS $$
 $$;
 
 -- Return whether a meeting matches the filters of a list. An absent filter matches every meeting.
--- The function contains every filter of meetings, one condition each. PostgreSQL inlines it, so a
--- filter can use an index.
+-- The function contains every filter of meetings, one condition each, as matches() of a task does.
 CREATE OR REPLACE FUNCTION matches(meeting meetings, filters jsonb, workspace_id uuid)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -41,8 +40,7 @@ AS $$
            )
 $$;
 
--- Return the bytes of a meeting's long texts, addresses and metadata, which limit the length of a
--- page. PostgreSQL inlines the function, as it does text_bytes() of a task.
+-- Return the bytes of a meeting's long texts, addresses and metadata, for fits_page().
 CREATE OR REPLACE FUNCTION text_bytes(meeting meetings) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
