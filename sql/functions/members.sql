@@ -25,8 +25,7 @@ AS $$
 $$;
 
 -- Return the role with which a credential acts in a workspace; NULL if the user is not a member.
--- A NULL as user_id stands for an operator, who may do everything that an owner may. No request
--- passes NULL, because the gate rejects requests without a user.
+-- A NULL as user_id stands for an operator, as in present_role().
 CREATE OR REPLACE FUNCTION acting_role(
     user_id uuid, only_workspace_id uuid, workspace_id uuid
 ) RETURNS text
@@ -48,8 +47,8 @@ $$;
 
 -- Return the role that a credential has in a workspace now; NULL if it has ended, if its user is no
 -- member or deactivated, or if it is made for another workspace. An operator has no credential, and
--- may do everything that an owner may. No request passes NULL, because the gate rejects requests
--- without a credential.
+-- may do everything that an owner may: token_id is NULL. No request passes NULL, because the gate
+-- rejects requests without a credential.
 -- A write calls this after it has waited, because what the gate has seen may have ended meanwhile.
 CREATE OR REPLACE FUNCTION present_role(token_id uuid, workspace_id uuid) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
