@@ -51,8 +51,8 @@ AS $$
      WHERE member.user_id = member_id
 $$;
 
--- The trigger of this function locked the tasks of a member who left. It stays until 2.0, because
--- dropping it would lock the table.
+-- Do nothing. The trigger of this function once locked the tasks of a member who left. It stays
+-- until 2.0, because dropping it would lock the table.
 CREATE OR REPLACE FUNCTION lock_assigned_tasks() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -109,8 +109,7 @@ BEGIN
            status = after.status,
            priority = after.priority,
            due_date = after.due_date,
-           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
-           -- task back as it got it, the timestamp is the same, and the task keeps its day.
+           -- Drop the day that belonged to the old timestamp, as change_task() does.
            due_day = CASE
                WHEN changes ? 'due_day' OR after.due_date = tasks.due_date THEN after.due_day
            END,
@@ -261,8 +260,6 @@ BEGIN
     PERFORM FROM workspaces
       WHERE id = lock_and_count_webhooks.workspace_id
         FOR NO KEY UPDATE;
-    -- In a volatile function each statement has its own snapshot, so this one sees what other
-    -- transactions have committed while the lock waited for them.
     RETURN (
         SELECT count(*)
           FROM webhooks
@@ -299,9 +296,7 @@ $$;
 -- Return how many rows a page has, or NULL if it has all the rows that the statement has read, and
 -- no page follows.
 -- A statement that shows a page reads max_rows + 1 rows, in the order of the list, and passes the
--- size of each row's long texts. The page ends after max_rows rows, or before its texts exceed
--- 1 MiB. PostgreSQL knows the sizes without reading the texts, so it reads texts and makes JSON for
--- the rows of one page only. The JSON can be six times as long as the texts.
+-- size of each row's long texts. The page ends after max_rows rows, or where fits_page() ends it.
 CREATE OR REPLACE FUNCTION page_length(sizes integer[], max_rows integer) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
