@@ -1,6 +1,6 @@
 -- Suggestions of the AI.
 
--- Return the bytes of the long values of a suggestion, which limit the length of a page.
+-- Return the bytes of the long values of a suggestion, for fits_page().
 CREATE OR REPLACE FUNCTION text_bytes(suggestion suggestions) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
