@@ -36,7 +36,7 @@ AS $$
 $$;
 
 -- Return whether a filter chooses an id: "none" chooses NULL, "me" the user, an absent filter every
--- id. PostgreSQL inlines the function.
+-- id.
 CREATE OR REPLACE FUNCTION is_chosen(id uuid, filter text, user_id uuid) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -123,7 +123,7 @@ $$;
 -- completed the task. If the UPDATE names no editor of the new version, nobody knows who did.
 -- PostgreSQL runs triggers in the order of their names. So next_version has already given the
 -- UPDATE of an operator a new version, which has no editor.
--- A condition WHEN of the trigger would cost each update more: PostgreSQL compiles it every time.
+-- The trigger has no condition WHEN, for the same reason as that of keep_deleted_version().
 CREATE OR REPLACE FUNCTION record_completer() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -161,9 +161,8 @@ BEGIN
 END
 $$;
 
--- Return the bytes of a task's long texts. They limit the length of a page and the events of a
--- DELETE. PostgreSQL inlines the function, and so knows the size without reading the text. It is
--- STABLE because pg_column_size() is.
+-- Return the bytes of a task's long texts, for fits_page(), and for the limits of a DELETE and of a
+-- batch. The function is STABLE because pg_column_size() is.
 CREATE OR REPLACE FUNCTION text_bytes(task tasks) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -383,8 +382,8 @@ BEGIN
       WHERE tasks.workspace_id = begin_batch.workspace_id
         AND id = ANY (ids)
         FOR NO KEY UPDATE;
-    -- The JSON of a task is never shorter than its texts. PostgreSQL knows their sizes without
-    -- reading them, so it does not write the JSON of tasks whose texts alone are too long.
+    -- The JSON of a task is never shorter than its texts, so the function makes no JSON of tasks
+    -- whose texts alone are too long.
     WITH concerned AS MATERIALIZED (
         SELECT *
           FROM tasks
