@@ -8,9 +8,8 @@ AS $$
 $$;
 
 -- Return the number of live API tokens of a user, or NULL if the user's session has ended.
--- Until the transaction ends, no other transaction can create a token for the user, as with
--- lock_and_count_webhooks(), and none can end the session. So a session that is being revoked
--- cannot create a token that survives the revocation.
+-- Until the transaction ends, no other transaction can create a token for the user or end the
+-- session. So a session that is being revoked cannot create a token that survives the revocation.
 CREATE OR REPLACE FUNCTION lock_and_count_tokens(user_id uuid, session_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
