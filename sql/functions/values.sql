@@ -243,12 +243,13 @@ AS $$
 $$;
 
 -- Return whether a row belongs to a page, given the bytes of the long texts of the page up to this
--- row: a page has 1 MiB of them at most. PostgreSQL inlines the function.
+-- row: a page has 1 MiB of them at most.
 -- A statement that shows a page returns one row more than the page may have. Each row has its JSON,
 -- which is NULL if the page ends before the row, and the cursor with which a page begins there.
--- PostgreSQL knows the sizes of texts without reading them, so it reads texts and makes JSON for
--- the rows of one page only. The JSON can be six times as long as the texts. No single row exceeds
--- the limit; tests/api/test_page_size.py tries the longest of each list.
+-- PostgreSQL inlines this function and text_bytes() of a row, and knows the sizes of texts without
+-- reading them. So it reads texts and makes JSON for the rows of one page only. The JSON can be six
+-- times as long as the texts. No single row exceeds the limit; tests/api/test_page_size.py tries
+-- the longest of each list.
 CREATE OR REPLACE FUNCTION fits_page(bytes bigint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -257,6 +258,8 @@ $$;
 
 -- Return the range of the next 128 pages of a table that is pruned without an index, and the
 -- position of the range that follows, or NULL after the last one. The first position is ''.
+-- Such a table has no index by age. Otherwise each request that writes to the table would have to
+-- write to this index too.
 CREATE OR REPLACE FUNCTION next_pages(
     pruned regclass, after text, OUT first tid, OUT beyond tid, OUT next text
 )
