@@ -38,8 +38,9 @@ $$;
 -- Store the last version of an object that is deleted, whatever release deletes it.
 -- The objects of a deleted workspace leave none: delete_rows() sets service.keeps_versions, and at
 -- a depth above 1 a foreign key deletes them.
--- A condition WHEN of the trigger, or a trigger that runs after the statement, would make each
--- deletion dearer: PostgreSQL compiles the one, and collects the rows for the other.
+-- A condition WHEN of the trigger would make each deletion dearer, because PostgreSQL compiles the
+-- condition every time. So would a trigger that runs after the statement, because PostgreSQL
+-- collects the rows for it.
 CREATE OR REPLACE FUNCTION keep_deleted_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
