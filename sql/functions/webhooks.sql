@@ -239,7 +239,7 @@ AS $$
            ) AS due
 $$;
 
--- Return the bytes of a delivery's last 20 attempts, which limit the length of a page.
+-- Return the bytes of a delivery's last 20 attempts, for fits_page().
 CREATE OR REPLACE FUNCTION text_bytes(delivery deliveries) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
