@@ -46,7 +46,7 @@ AS $$
            END
 $$;
 
--- Wait for the lock of a workspace. The role is read afterwards, with a new snapshot.
+-- Wait for the lock of a workspace, and read the role afterwards.
 CREATE OR REPLACE FUNCTION await_workspace(workspace_id uuid, token_id uuid, is_shared boolean)
 RETURNS uuid
 LANGUAGE plpgsql
@@ -65,7 +65,7 @@ END
 $$;
 
 -- Return the id of a workspace that this transaction has locked. Fail if it is frozen, unless an
--- operator writes. The statement below has a new snapshot, so it sees every freeze before the lock.
+-- operator writes.
 CREATE OR REPLACE FUNCTION writable_workspace(workspace_id uuid, token_id uuid) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
