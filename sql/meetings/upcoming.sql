@@ -1,7 +1,5 @@
 -- One page of the upcoming meetings in one or all of the caller's workspaces, soonest first.
--- PostgreSQL reads at most one page of each workspace from its index, and sorts only these pages.
--- Two workspaces can have a meeting with the same id and start. Between two such meetings, a cursor
--- names the workspace too.
+-- The comment of meetings/list says what PostgreSQL reads, and which workspace a cursor names.
 SELECT CASE
            WHEN fits_page(sum(text_bytes(meeting::meetings)) OVER page)
            THEN meeting_json(meeting::meetings)
