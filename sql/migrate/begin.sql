@@ -1,6 +1,5 @@
--- Disable the timeouts of this transaction or session, even if the role or the database sets them.
--- Only lock_timeout remains, because requests queue behind a migration that waits for a lock.
--- If the client disconnects, its running statement ends within two seconds and releases its locks.
+-- Disable the timeouts of this transaction or session, as connection/without_timeouts does. Only
+-- lock_timeout remains, because requests queue behind a migration that waits for a lock.
 -- Without check_function_bodies, functions may be created before the functions that they call.
 SELECT set_config(
            name,
