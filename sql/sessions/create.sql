@@ -4,7 +4,6 @@
 -- could not see, and so would not revoke, a session that is created meanwhile. NO KEY UPDATE is the
 -- lock that a change of the name needs. With a weaker lock first, two new sessions of one user
 -- could each wait for the other.
--- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT id,
            coalesce(%(name)s, name) AS name,
