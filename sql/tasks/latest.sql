@@ -20,8 +20,7 @@ WITH asked AS NOT MATERIALIZED (
        AND completed_at >= coalesce(
                time_bound(filters ->> 'completed_after', %(workspace_id)s), '-infinity'
            )
-       -- One condition for the bound and the cursor: with two, PostgreSQL could begin at the bound
-       -- and read all tasks before the cursor.
+       -- One condition for the bound and the cursor, as in tasks/soonest.
        AND (completed_at, id) < (
                least(after, before),
                CASE
