@@ -2,7 +2,6 @@
 -- The caller's session must not have ended meanwhile, and the caller may have at most 100 live
 -- tokens, the new one included. The expiry must lie in the future, and the workspace must be one of
 -- the caller's.
--- The table has only the hash of the token.
 WITH counted AS MATERIALIZED (
     -- Users are locked before members, see sql/functions/workspaces.sql.
     SELECT lock_and_count_tokens(%(user_id)s, %(session_id)s) AS tokens
