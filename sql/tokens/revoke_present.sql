@@ -1,4 +1,4 @@
--- Revoke the tokens and sessions of a user at once. tokens/revoke_all waits for those that are
+-- Revoke the tokens and sessions of a user immediately. tokens/revoke_all waits for those that are
 -- being created.
 UPDATE tokens
    SET revoked_at = now()
