@@ -2,8 +2,7 @@
 -- order of their ids.
 -- The statement skips workspaces that already have enough attempts in flight, and webhooks whose
 -- secret derives from a key that this process does not have.
--- Until the lease expires, no other worker attempts the delivery, even if the first worker is
--- killed. claim_delivery() in sql/functions/webhooks.sql explains the lease.
+-- The claim is a lease, see claim_delivery() in sql/functions/webhooks.sql.
 WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
      UNION ALL
