@@ -1,7 +1,7 @@
 -- Claim one delivery of the events that this request has created.
 -- Webhooks that are failing are left to the worker, and so are webhooks whose secret derives from a
--- key that this process does not have. Until the lease expires, no other process attempts the
--- delivery.
+-- key that this process does not have. The claim is a lease, see
+-- claim_delivery().
 WITH candidate AS MATERIALIZED (
     SELECT delivery.workspace_id, delivery.id
       FROM deliveries AS delivery
