@@ -1,5 +1,5 @@
--- Delete the versions of objects that were deleted over 400 days ago, in the next 128 pages of the
--- table. The table has no index by age, so that a deletion costs less.
+-- Delete the versions of objects that were deleted over 400 days ago, in the next pages of the
+-- table, see next_pages().
 WITH batch AS MATERIALIZED (
     SELECT * FROM next_pages('deleted_versions', %(after)s)
 ), pruned AS (
