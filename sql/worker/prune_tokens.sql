@@ -1,6 +1,6 @@
 -- Delete the tokens and sessions that expired or were revoked more than 90 days ago, in the next
--- 128 pages of the table. Until then, token list still shows whose credential a log line names.
--- The table has no index by these times, so that creating and revoking a token change no index.
+-- pages of the table, see next_pages(). Until then, token list still shows whose credential a log
+-- line names.
 -- A token that another transaction is just revoking or deleting is left to the next round.
 WITH batch AS MATERIALIZED (
     SELECT * FROM next_pages('tokens', %(after)s)
