@@ -1,5 +1,5 @@
--- Delete the request counts that are older than two days in the next 128 pages of the table.
--- The table has no index by age, so that updating a count changes no index (HOT).
+-- Delete the request counts that are older than two days in the next pages of the table, see
+-- next_pages(). Without an index by age, updating a count changes no index at all (HOT).
 WITH batch AS MATERIALIZED (
     SELECT * FROM next_pages('usage', %(after)s)
 ), deleted AS (
