@@ -774,7 +774,7 @@ def test_the_front_end_keeps_what_was_typed_when_the_session_ends_but_not_for_so
         chromium.send("Input.insertText", text="Typed")
         chromium.run("sessionStorage.ended = window.ended = 1")
         chromium.run("document.forms[0].querySelector('button').click()")
-        # In place of the login page, the page itself opens; it gets a 401 once, then a session.
+        # Instead of the login page, the page itself opens; it gets a 401 once, then a session.
         requested(listed, "/login?next=%2F")
 
     signed_in()
