@@ -57,7 +57,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def configured():
-    """Return the configuration that gunicorn reads in each case; one process reads all of them."""
+    """Return the configuration that gunicorn reads for each case; one process reads all of them."""
     done = subprocess.run(
         [sys.executable, "-c", READER],
         cwd=PROJECT,
