@@ -127,7 +127,7 @@ $$;
 
 -- Return whether a list contains an item. NULL instead of a list contains everything.
 -- With one value, the function compares with =, so that an index on the column also provides the
--- order. PostgreSQL inlines it.
+-- order, see matches() of a task.
 CREATE OR REPLACE FUNCTION is_any(item text, list text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
