@@ -33,6 +33,7 @@ READS = [
 # These commands write rows that exist, or insert rows that refer to existing ones.
 WRITES = [
     "workspace create Initech", "workspace plan acme Pro", "workspace delete acme --yes",
+    "workspace freeze acme", "workspace unfreeze acme",
     "user rename bob@example.com Robert", "user activate bob@example.com acme",
     "user deactivate bob@example.com", "user reactivate bob@example.com",
     "user delete bob@example.com --yes", "member add acme charlie@example.com",

@@ -34,7 +34,7 @@ def edit(copied, number):
         # Python takes its cached bytecode for current while size and second of the file are the
         # same, and two of these edits can be made within one second.
         os.utime(path, (number, number))
-    statement = f"SELECT '{number}'::json AS data, NULL::text AS next_cursor;"
+    statement = f"SELECT '{number}'::json AS body, NULL::text AS cursor;"
     (copied / "sql" / "tasks" / "list.sql").write_text(statement)
 
 
@@ -42,7 +42,7 @@ def served(port):
     """Return the numbers that responses show: of the module of http, the view, the statement."""
     index, page = get(port, "/"), get(port)
     parts = page.headers["cache-control"], json.loads(index.body)["name"]
-    number = json.loads(page.body)["data"] or 0
+    (number,) = json.loads(page.body)["data"] or [0]
     return *(int(re.search("[0-9]*$", part)[0] or 0) for part in parts), number
 
 
