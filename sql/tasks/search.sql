@@ -33,7 +33,7 @@ WITH searched AS MATERIALIZED (
      ORDER BY CASE %(filters)s::jsonb ->> 'assignee' WHEN 'none' THEN assignee_id END DESC,
               id DESC
      LIMIT 10000
-), best AS (
+), best AS MATERIALIZED (
     SELECT id,
            moment,
            row_number() OVER (
@@ -49,20 +49,20 @@ WITH searched AS MATERIALIZED (
                    WHEN 'dueDate' THEN (moment, id) > (from_millis(%(after)s), %(after_id)s)
                    ELSE (moment, id) < (from_millis(%(after)s), %(after_id)s)
                END)
-     UNION ALL
-    -- The last task that was compared, if others follow it: the next page begins after it. It has
-    -- no number, so it is the last row.
-    (
-        SELECT id, NULL, NULL
-          FROM searched
-         WHERE %(sort)s IS NULL
-           AND found IS NOT NULL
-           AND (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
-         ORDER BY id
-         LIMIT 1
-    )
      ORDER BY number
      LIMIT %(limit)s + 1
+), last AS MATERIALIZED (
+    -- The last task that was compared, if others follow it: the next page begins after it. It has
+    -- no number, so it is the last row.
+    SELECT id, NULL::timestamptz AS moment, NULL::bigint AS number
+      FROM searched
+     WHERE %(sort)s IS NULL
+       AND found IS NOT NULL
+       AND CASE WHEN (SELECT count(*) FROM best) <= %(limit)s
+                THEN (SELECT count(*) = 10000 OR count(*) > count(found) FROM searched)
+           END
+     ORDER BY id
+     LIMIT 1
 )
 SELECT CASE
            WHEN number IS NOT NULL AND fits_page(sum(text_bytes(task)) OVER page)
@@ -73,7 +73,7 @@ SELECT CASE
            WHEN moment IS NULL THEN id_cursor(lag(task.id) OVER page)
            ELSE keyed_cursor(to_millis(lag(moment) OVER page), lag(task.id) OVER page)
        END AS cursor
-  FROM best
-  JOIN tasks AS task ON task.workspace_id = %(workspace_id)s AND task.id = best.id
+  FROM (SELECT * FROM best UNION ALL SELECT * FROM last) AS listed
+  JOIN tasks AS task ON task.workspace_id = %(workspace_id)s AND task.id = listed.id
 WINDOW page AS (ORDER BY number ROWS UNBOUNDED PRECEDING)
  ORDER BY number;
