@@ -10,14 +10,14 @@ import pytest
 from support.processes import call, serving, wait_until
 from support.project import PROJECT
 from support.receivers import answer
-from support.rows import TOKENS, count
+from support.rows import TOKENS, activate, count, insert, insert_member, insert_token
 
 pytestmark = pytest.mark.proof
 
 
 @pytest.mark.usefixtures("unlimited")
 def test_the_example_program_reports_each_task_that_is_closed_and_who_closed_it(
-    database_url, connection, receiver, tmp_path, capfd
+    database_url, connection, cast, receiver, tmp_path, capfd
 ):
     kept = tmp_path / "cursor"
     receiver.behaves(answer(503), answer(200))
@@ -56,17 +56,27 @@ def test_the_example_program_reports_each_task_that_is_closed_and_who_closed_it(
         # because it may have been killed before it stored its cursor.
         write("bob", "PATCH", path, status="todo", title="Late")
         write("bob", "PATCH", path, status="done")
+        # Somebody closes a task, and is deleted before the program hears of it.
+        dora = insert(connection, "users", name="Dora", email="dora@example.com")
+        insert_member(connection, cast["acme"], dora, "member")
+        insert_token(connection, dora, "tmw_dora")
+        activate(connection, cast["acme"], dora)
+        done = {"title": "Gone", "status": "done"}
+        gone = f"/api/tasks/{write('alice', 'POST', '', title='Go')}"
+        assert call(server.port, "PATCH", gone, "tmw_dora", done)[0] == 200
+        connection.execute("SELECT delete_user('dora@example.com')")
         with notifying(**settings):
             while (text := told()) == "Alice closed Shipped":
                 pass
             assert text == "Bob closed Late"
+            assert told() == "Somebody closed Gone"
             # PostgreSQL empties this table when it crashes, so the cursor of the program is gone
             # while the program polls.
             connection.execute("TRUNCATE event_cursors")
             wait_until(lambda: count(connection, "event_cursors"))
             write("bob", "PATCH", path, status="todo", title="Again")
             write("bob", "PATCH", path, status="done")
-            while (text := told()) == "Bob closed Late":
+            while (text := told()) == "Somebody closed Gone":
                 pass
             assert text == "Bob closed Again"
         # Here the cursor is lost while the program is off.
