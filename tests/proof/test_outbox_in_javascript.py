@@ -131,6 +131,9 @@ class App:
     def kill(self):
         self.process.kill()
         self.process.wait(60)
+        # What the app has told before it was killed counts, and is told only once.
+        while not self.process.stdout.closed and self.read() is not None:
+            pass
         for stream in (self.process.stdin, self.process.stdout):
             stream.close()
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from support.project import copy_project, section
+from support.project import PROJECT, copy_project, output, section
 from support.recipes import CATEGORY, NEXT, add_a_field, change, create
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
@@ -195,7 +195,10 @@ def first_failure(folder, tests, *, processes=0):
     """Run tests in the copy up to the first failure; return its text, or None if all pass."""
     folders = folder, folder / "tests", *folder.glob("testkit/*/src")
     path = os.pathsep.join(map(str, folders))
+    # The records of releases are in the history, which the copy lacks.
+    history = output("git", "rev-parse", "--absolute-git-dir", cwd=PROJECT).strip()
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["GIT_DIR"] = history
     command = [*PYTEST, f"-n{processes}", *tests]
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return None if run.returncode == 0 else run.stdout + run.stderr
