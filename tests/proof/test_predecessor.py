@@ -28,7 +28,6 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from packaging.version import Version
 from psycopg.rows import dict_row
 from support.examples import (
     credential_of,
@@ -45,6 +44,7 @@ from support.project import PROJECT, copy_project, environment, run
 from support.receivers import environment as receiving
 from support.receivers import subscribe
 from support.recipes import NEXT, add_a_field, create
+from support.releases import read_json, releases
 from support.rows import TOKENS, insert_token, restore_cast
 
 from service.devkit.local import OWNER
@@ -52,7 +52,6 @@ from service.devkit.local import OWNER
 # It counts each request of its clients, so it runs alone, as the scenarios of faults do.
 pytestmark = [pytest.mark.faults, pytest.mark.nodatabase]
 
-RELEASES = PROJECT / "tests" / "releases"
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
 # Credentials of the owner of the demo workspace, by the schemes of the document.
 CREDENTIALS = {
@@ -108,18 +107,12 @@ class Release(NamedTuple):
         return printed
 
 
-def last_release():
-    """Return the folder of the last release in tests/releases; None if nothing is released."""
-    folders = [path.parent for path in RELEASES.glob("*/commit")]
-    return max(folders, key=lambda folder: Version(folder.name), default=None)
-
-
 @pytest.fixture(scope="module")
 def predecessor(tmp_path_factory):
     folder, python, released = (
         tmp_path_factory.mktemp("predecessor"),
         sys.executable,
-        last_release(),
+        (releases() or [None])[-1],
     )
     if not (PROJECT / ".git").exists():
         pytest.skip("there is no history of git, and so no code of the last release")
@@ -155,9 +148,8 @@ def successor(tmp_path_factory):
 @pytest.fixture(scope="module")
 def document(predecessor):
     """Return the OpenAPI document that the predecessor published."""
-    released = last_release()
-    if released:
-        return json.loads((released / "openapi.json").read_text())
+    if releases():
+        return read_json(releases()[-1], "openapi.json")
     return json.loads(predecessor.must_run("postgresql:///unused", "openapi"))
 
 
