@@ -94,7 +94,10 @@ def test_promtool_accepts_what_the_script_writes(metrics, database_url, tmp_path
         ("/var/log/nginx/task-service-unanswered.log", "/dev/null"),
         ("cd /\n", f"cd {PROJECT}\n"),
         ("task-service status", f"{command} status"),
-        (":8000", ":1"),
+        (
+            "systemctl show -p Listen task-service-web.socket",
+            "echo 'Listen=127.0.0.1:1 (Stream)'",
+        ),
         (":443:127.0.0.1:443", ":443:127.0.0.1:1"),
     )
     subprocess.run(["sh", "-c", script], env=environment(DATABASE_URL=database_url), check=True)
