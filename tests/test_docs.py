@@ -8,7 +8,7 @@ from importlib import metadata
 
 import click
 import pytest
-from support.derived import filters, key, views_of
+from support.derived import filters, parameter, views_of
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, output, read, rows
 from support.resources import HERE, LISTS
@@ -160,7 +160,7 @@ def test_the_table_of_lists_has_each_paged_list_with_its_filters_and_limits():
     for view in views_of("GET", kinds=["page"]):
         limit = view.arguments.fields["limit"]
         # The table shows ``sort`` in its column for the order.
-        names = {key(field) for field in filters(view.arguments)} - {"sort"}
+        names = {parameter(field) for field in filters(view.arguments)} - {"sort"}
         path = re.sub("<id:[a-z]+>", ":id", view.rule)
         expected[path] = names, str(limit.load_default), str(limit.max)
     assert shown == expected

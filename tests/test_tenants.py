@@ -26,6 +26,7 @@ from support.derived import (
     key,
     lists_of_objects,
     outcome,
+    parameter,
     references,
     session,
     settable,
@@ -150,7 +151,7 @@ def queries(view, acme, owner, ids):
         values = filter_values(field, ids, WORD, cursor) if field else [None]
         shown, without_row = 0, []
         for value in values:
-            query = {key(field): value} if field else {}
+            query = {parameter(field): value} if field else {}
             if view.operation.kind == "page" and not view.variables:
                 page = owner.get(view.path(), query_string={**query, "limit": 1}).get_json()
                 shown += len(page["data"])
@@ -191,8 +192,10 @@ def test_each_view_shows_its_caller_a_row_of_the_test_world(owner, acme, unlimit
 # statement that the view runs without any filter takes none.
 CHOOSING = {
     ("GET /api/tasks", "q"),
+    ("GET /api/tasks", "metadata"),
     ("GET /api/tasks", "sort"),
     ("GET /api/meetings", "upcoming"),
+    ("GET /api/meetings", "metadata"),
 }
 # These change the order and leave out no row.
 ORDERS = {"sort"}
@@ -254,14 +257,14 @@ def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited
 
     # Each statement of the view, by the filters that choose it. Each order can be a statement.
     choices = [
-        [{}, *({key(other): value} for value in choosing_values(other))]
+        [{}, *({parameter(other): value} for value in choosing_values(other))]
         for other in filters(view.arguments)
         if other is not field and (view.name, key(other)) in CHOOSING
     ]
     for chosen in product(*choices):
         others = {name: value for choice in chosen for name, value in choice.items()}
         whole = number(others)
-        numbers = (number({**others, key(field): value}) for value in values_of(field))
+        numbers = (number({**others, parameter(field): value}) for value in values_of(field))
         assert field.name in ORDERS or any(number < whole for number in numbers), (
             f"{view.name}?{key(field)}= leaves out no row, beside {others}: use it in the WHERE of"
             f" {view.files}, or add a row with another value to {TABLE}"

@@ -22,6 +22,7 @@ from service.values.types import (
     Limit,
     NewId,
     OneOf,
+    Pairs,
     StringList,
     Text,
     Timestamp,
@@ -107,6 +108,7 @@ class MeetingFilter(schemas.PageQuery):
     )
     starts_from = Bound(f"Only meetings that start at this time or later{DAY}", data_key="from")
     starts_before = Bound(f"Only meetings that start before this time{DAY}", data_key="to")
+    metadata = Pairs("Only meetings whose metadata has these pairs, like `metadata[ticket]=42`")
     limit = Limit(20, 100)
     cursor = Cursor(keyed=True, across_workspaces=True)
 
@@ -117,9 +119,13 @@ def list_meetings(query: Values) -> Response:
     """List meetings of all your workspaces, or of one
 
     The meeting that starts latest comes first. With ``upcoming``, the meeting that starts soonest
-    comes first. If you do not belong to the workspace in ``workspaceId``, the list is empty.
+    comes first. If you do not belong to the workspace in ``workspaceId``, the list is empty. With
+    ``metadata``, each request searches the next 10 000 meetings, or fewer if their metadata is very
+    long. So a page can be empty although ``nextCursor`` is not null.
     """
-    statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
+    statement = "meetings/upcoming" if query["upcoming"] else "meetings/list"
+    if query["metadata"]:
+        statement = "meetings/search"
     require_order("from", "start_bounds", query["starts_from"], query["starts_before"])
     rows = db.rows(Listed, statement, **query, filters=filters_of(query))
     return reply_page(rows, query["limit"])

@@ -32,6 +32,7 @@ from service.values.types import (
     Id,
     NewId,
     OneOf,
+    Pairs,
     SomeOf,
     Text,
     Timestamp,
@@ -138,6 +139,7 @@ class TaskFilter(schemas.PageQuery):
         words=("me",),
     )
     q = Words("Only tasks whose title contains these words, in any case; at most 8 words")
+    metadata = Pairs("Only tasks whose metadata has these pairs, like `metadata[ticket]=42`")
     sort = OneOf(
         "dueDate",
         "completedAt",
@@ -179,7 +181,7 @@ def set_due_days(tasks: list[Values]) -> None:
 
 def statement_for(query: Values) -> str:
     """Return the name of the statement that lists the tasks of a query."""
-    if query["q"]:
+    if query["q"] or query["metadata"]:
         return "tasks/search"
     if query["sort"]:
         return {"dueDate": "tasks/soonest", "completedAt": "tasks/latest"}[query["sort"]]
@@ -195,10 +197,10 @@ def list_tasks(query: Values) -> Response:
     The list includes subtasks. A task must match all filters. With ``sort=dueDate``, the task that
     is due soonest comes first, and tasks without a due date come last. With ``sort=completedAt``,
     the task that was completed last comes first, and tasks that are not completed come last. With
-    ``q``, each request searches the newest 10 000 tasks that match the other filters, or fewer if
-    their titles and the words are very long; the next page continues with older tasks. So a page
-    can be empty although ``nextCursor`` is not null. With ``q`` and ``sort``, all pages together
-    search only the newest of these tasks.
+    ``q`` or ``metadata``, each request searches the newest 10 000 tasks that match the other
+    filters, or fewer if their titles and the words, or their metadata, are very long; the next page
+    continues with older tasks. So a page can be empty although ``nextCursor`` is not null. With
+    ``sort`` as well, all pages together search only the newest of these tasks.
     """
     require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
     completed = query["completed_after"], query["completed_before"]

@@ -12,7 +12,7 @@ from typing import Any
 from marshmallow import fields, missing
 
 from service.values.schemas import RESERVED, StrictSchema
-from service.values.types import Items, List, Nested, OneOf, SomeOf
+from service.values.types import Items, List, Nested, OneOf, Pairs, SomeOf
 
 JSON = dict[str, Any]
 AnyField = fields.Field[Any]
@@ -92,6 +92,8 @@ class Schemas:
         if isinstance(field, SomeOf):
             schema = {"minItems": 1, "type": "array", "items": schema}
             parameter |= {"style": "form", "explode": False}
+        if isinstance(field, Pairs):
+            parameter |= {"style": "deepObject", "explode": True}
         return {**parameter, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:

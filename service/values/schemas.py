@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, post_load, pre_load
 
-from service.values.types import MAX_ERRORS, Cursor, Field, Limit, SomeOf, camel_case
+from service.values.types import MAX_ERRORS, Cursor, Field, Limit, Pairs, SomeOf, camel_case
 
 # Of the errors that a response lists, at most MAX_HINTS have a hint. Of a name that the client
 # sent, it repeats at most MAX_ECHO characters.
@@ -103,6 +103,20 @@ class Query(StrictSchema):
     def lists(self) -> set[str | None]:
         """The parameters that take a list, and so may be repeated."""
         return {field.data_key for field in self.fields.values() if isinstance(field, SomeOf)}
+
+    @cached_property
+    def objects(self) -> set[str | None]:
+        """The parameters that take an object, whose names are in brackets: ``metadata[name]``."""
+        return {field.data_key for field in self.fields.values() if isinstance(field, Pairs)}
+
+    def handle_error(self, error: ValidationError, data: Any, **options: Any) -> None:
+        """Name the parameters of an object as the query does."""
+        super().handle_error(error, data, **options)
+        found: Any = error.messages
+        for name in self.objects & found.keys():
+            if isinstance(found[name], dict):
+                pairs = found.pop(name)
+                found |= {f"{name}[{inner}]": messages for inner, messages in pairs.items()}
 
 
 class PageQuery(Query):

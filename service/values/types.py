@@ -596,6 +596,20 @@ class Metadata(Field):
         return stored or None
 
 
+class Pairs(Metadata):
+    """In a query: pairs that metadata must have, each a parameter like ``metadata[name]=value``."""
+
+    default_error_messages = {
+        "invalid": "must have the name of a pair in brackets, like metadata[ticket]=42",
+    }
+    inner = Text(500, min=1)
+    json_schema = {
+        **Metadata.json_schema,
+        **Metadata.limits_of_new,
+        "additionalProperties": inner.metadata,
+    }
+
+
 class Boolean(Field):
     """JSON's true or false."""
 

@@ -2,7 +2,8 @@
 
 A body must be a JSON object in UTF-8 (RFC 8259), without a content coding. A query must be
 percent-encoded UTF-8. It may contain only known names, and must not repeat a name, unless the
-parameter takes a list.
+parameter takes a list. A parameter that takes an object is repeated for each pair, with the pair's
+name in brackets (the style ``deepObject`` of OpenAPI).
 """
 
 import re
@@ -65,19 +66,26 @@ def load_arguments(schema: Schema) -> Values:
     return values
 
 
-def parse_query(query: bytes, schema: Query) -> dict[str, str]:
+def parse_query(query: bytes, schema: Query) -> dict[str, str | dict[str, str]]:
     """Parse a query; raises 400 if it is not percent-encoded UTF-8, or repeats a name.
 
     Only a parameter that takes a list may be repeated: some generated clients repeat its name
     instead of using commas.
     """
     values = query_values(query)
+    plain: dict[str, str] = {}
+    objects: dict[str, dict[str, str]] = {}
     for name, (first, *more) in values.items():
         if NOT_UTF8.search("".join((name, first, *more))):
             raise invalid_field(shown(name), "query_encoding")
         if more and name not in schema.lists:
             raise invalid_field(shown(name), "repeated_query_parameter")
-    return {name: ",".join(several) for name, several in values.items()}
+        outer, _, inner = name.partition("[")
+        if outer in schema.objects and inner.endswith("]"):
+            objects.setdefault(outer, {})[inner.removesuffix("]")] = first
+        else:
+            plain[name] = ",".join((first, *more))
+    return {**objects, **plain}
 
 
 def read_object() -> Values:

@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 
 import pytest
 from support.commands import CommandRunner
-from support.http import error_message, read_all
+from support.http import error_message, ids, read_all
 from support.receivers import subscribe
 
 TIMES = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
@@ -53,7 +53,7 @@ def test_metadata_is_an_object_in_every_response_and_is_empty_by_default(alice, 
         assert made["metadata"] == {}
         assert alice.get(f"/{kind}/{made['id']}").get_json() == made
     # A row that an older release inserts.
-    insert_into(kind)
+    insert_into(kind, metadata=None)
     assert [item["metadata"] for item in read_all(alice, f"/{kind}")] == [{}] * 5
 
 
@@ -265,3 +265,154 @@ def test_the_update_of_an_older_release_keeps_the_metadata(alice, create, connec
     )
     shown = alice.get(path).get_json()
     assert (shown["title"], shown["metadata"]) == ("Old", {"a": "1"})
+
+
+PAIRS = {
+    "a": {"ticket": "42", "label": "blue"},
+    "b": {"ticket": "42", "x.y:z-_": "a&b=[c] %41 + é 😀"},
+    "c": {"ticket": "421"},
+    "d": {"label": "blue", "ticket.id": "42"},
+    "none": {},
+}
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"metadata[ticket]": "42"}, "a b"),
+        ({"metadata[ticket]": "42", "metadata[label]": "blue"}, "a"),
+        ({"metadata[x.y:z-_]": "a&b=[c] %41 + é 😀"}, "b"),
+        ({"metadata[ticket]": "4"}, ""),
+        ({"metadata[42]": "ticket"}, ""),
+        ({"metadata[Ticket]": "42"}, ""),
+        ({"metadata[label]": "blue", "limit": "1"}, "a d"),
+    ],
+)
+def test_a_list_shows_the_objects_whose_metadata_has_all_pairs_of_the_filter(
+    alice, create, kind, query, found
+):
+    rows = {create(kind, pairs).rpartition("/")[2]: name for name, pairs in PAIRS.items()}
+    listed = read_all(alice, f"/{kind}", **query)
+    assert sorted(rows[row["id"]] for row in listed) == found.split()
+    # Brackets in a query need no percent-encoding, although RFC 3986 asks for it.
+    (name, value), *_ = query.items()
+    if value.isalnum():
+        raw = alice.get(f"/{kind}?{name}={value}&limit=100").get_json()["data"]
+        encoded = alice.get(f"/{kind}", query_string={name: value, "limit": 100}).get_json()["data"]
+        assert raw == encoded
+
+
+@each_kind
+def test_a_filter_of_metadata_sees_what_a_change_left(alice, create, kind):
+    path = create(kind, {"ticket": "42"})
+    query = {"metadata[ticket]": "42"}
+    assert len(read_all(alice, f"/{kind}", **query)) == 1
+    alice.patch(path, {"metadata": {"ticket": None, "other": "42"}})
+    assert read_all(alice, f"/{kind}", **query) == []
+    assert len(read_all(alice, f"/{kind}", **{"metadata[other]": "42"})) == 1
+
+
+def test_a_filter_of_metadata_goes_with_the_others(alice, create):
+    path = create("tasks", {"ticket": "42"})
+    create("tasks", {"ticket": "43"})
+    for more in ({"q": "tea"}, {"sort": "dueDate"}, {"status": "todo"}, {"assignee": "none"}):
+        query = {"metadata[ticket]": "42", **more}
+        assert [f"/tasks/{row['id']}" for row in read_all(alice, "/tasks", **query)] == [path]
+    for more in ({"q": "coffee"}, {"status": "done"}, {"assignee": "me"}):
+        assert read_all(alice, "/tasks", **{"metadata[ticket]": "42", **more}) == []
+    create("meetings", {"ticket": "42"})
+    for more, number in ({"upcoming": "true"}, 1), ({"to": TIMES["startTime"]}, 0):
+        assert len(read_all(alice, "/meetings", **{"metadata[ticket]": "42", **more})) == number
+
+
+LONG = "x" * 501
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("query", "field", "message"),
+    [
+        ("metadata=a", "metadata", "must have the name of a pair in brackets"),
+        ("metadata=a&metadata[a]=b", "metadata", "must have the name of a pair in brackets"),
+        ("metadata[a]=b&metadata[a]=c", "metadata[a]", "must not be repeated"),
+        ("metadata[a]=b&metadata%5Ba%5D=c", "metadata[a]", "must not be repeated"),
+        ("metadata[]=a", "metadata[]", BAD_NAME),
+        ("metadata[a%20b]=c", "metadata[a b]", BAD_NAME),
+        ("metadata[a][b]=c", "metadata[a][b]", BAD_NAME),
+        (f"metadata[{'x' * 41}]=c", f"metadata[{'x' * 41}]", BAD_NAME),
+        ("metadata[a]=", "metadata[a]", "must have 1 to 500 characters, not 0"),
+        (f"metadata[a]={LONG}", "metadata[a]", "must have 1 to 500 characters, not 501"),
+        ("metadata[a]=%00", "metadata[a]", "must not contain the character NUL"),
+        ("metadata[a]=%ff", "metadata[a]", "must be UTF-8, percent-encoded"),
+        ("&".join(f"metadata[{n}]=x" for n in range(51)), "metadata", "must have at most 50 pairs"),
+        ("metadata[a=b", "metadata[a", "unknown query parameter"),
+        ("metadata.a=b", "metadata.a", "unknown query parameter"),
+        ("limit[a]=1", "limit[a]", "unknown query parameter"),
+    ],
+)
+def test_a_pair_that_metadata_could_not_have_gets_400_that_names_its_parameter(
+    alice, kind, query, field, message
+):
+    response = alice.get(f"/{kind}?{query}")
+    assert message in error_message(response, 400)
+    (fault,) = response.get_json()["errors"]
+    assert fault["field"] == field
+    assert fault["message"].startswith(message)
+
+
+def test_a_filter_of_metadata_compares_few_bytes_and_goes_on(alice, cast, connection):
+    """The first page ends after 20 MB, before the only task that has the pair."""
+    many = {str(number): "x" * 490 for number in range(32)}
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, metadata)"
+        " SELECT %(acme)s, 'Tea', %(alice)s,"
+        '        CASE n WHEN 0 THEN \'{"ticket": "42"}\' ELSE %(many)s::jsonb END'
+        " FROM generate_series(0, 1999) AS n",
+        {**cast, "many": json.dumps(many)},
+    )
+    page = alice.get("/tasks?metadata[ticket]=42").get_json()
+    assert page["data"] == []
+    rest = alice.get(f"/tasks?metadata[ticket]=42&cursor={page['nextCursor']}").get_json()
+    assert len(rest["data"]) == 1
+    assert rest["nextCursor"] is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("upcoming", [True, False])
+def test_a_page_of_meetings_compares_as_many_of_each_workspace(
+    alice, cast, connection, initech, upcoming
+):
+    """Every thousandth meeting of both workspaces has the pair, at the same times."""
+    connection.execute(
+        "INSERT INTO meetings"
+        "        (workspace_id, title, start_time, end_time, created_by, metadata)"
+        " SELECT workspace, 'Tea', start, start + interval '1 min', %s,"
+        '        CASE n %% 1000 WHEN 0 THEN \'{"ticket": "42"}\'::jsonb END'
+        " FROM generate_series(1, 8000) AS n,"
+        "      unnest(%s::uuid[]) WITH ORDINALITY AS workspaces (workspace, number),"
+        "      LATERAL (SELECT date_trunc('minute', now()) + n * interval '1 h' AS start) AS at"
+        # Initech has only some of them, so its share is never used up.
+        " WHERE number = 1 OR n > 4000",
+        (cast["alice"], [cast["acme"], initech]),
+    )
+    order = (
+        "start_time, id, workspace_id"
+        if upcoming
+        else ("start_time DESC, id DESC, workspace_id DESC")
+    )
+    rows = connection.execute(
+        f"SELECT id::text FROM meetings WHERE metadata IS NOT NULL ORDER BY {order}"
+    )
+    expected = ids(rows.fetchall())
+    query = {"metadata[ticket]": "42"} | ({"upcoming": "true"} if upcoming else {})
+    first = alice.get("/meetings", query_string=query).get_json()
+    # 5 000 of each workspace: only Acme's, or 5 000 of Acme beside 4 000 of Initech.
+    assert ids(first["data"]) == expected[: len(first["data"])]
+    assert len(first["data"]) == (6 if upcoming else 9)
+    assert first["nextCursor"]
+    for limit in (1, 3, 100):
+        assert ids(read_all(alice, "/meetings", **query, limit=limit)) == expected
+    one = {**query, "workspaceId": cast["acme"]}
+    page = alice.get("/meetings", query_string=one).get_json()
+    assert (len(page["data"]), page["nextCursor"]) == (8, None)

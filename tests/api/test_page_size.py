@@ -57,7 +57,7 @@ def test_rows_of_exactly_the_maximum_size_are_one_page_and_one_more_byte_makes_t
     alice, connection, insert_into
 ):
     sizes = [{}] + [{"description": "é" * 32_768}] * (MAX_TEXT_BYTES // 65_536)
-    rows = [insert_into("tasks", **row) for row in sizes][::-1]
+    rows = [insert_into("tasks", metadata=None, **row) for row in sizes][::-1]
     page = alice.get("/tasks").get_json()
     assert (ids(page["data"]), page["nextCursor"]) == (rows, None)
     for query, size in (("?limit=15", 15), ("", 16)):

@@ -91,9 +91,9 @@ def test_a_search_that_finds_nothing_reads_ten_thousand_rows(connection, cast, m
             found = cursor.execute(explain, searched).fetchone()
             nodes = flattened(found["QUERY PLAN"][0])
             read = [node["Actual Rows"] for node in nodes if node.get("Relation Name") == "tasks"]
-            # The window of the statement reads one row ahead. A list by age also reads the last
-            # task that it has searched, where the next page begins.
-            assert sum(read) == 10_001 + ("sort" not in more), more
+            # The window of the statement reads one row ahead. A list by age also reads the first
+            # task that it has not searched, where the page ends.
+            assert sum(read) == 10_002 + ("sort" not in more), more
 
 
 def test_a_search_for_long_words_in_long_titles_compares_few_bytes_and_goes_on(

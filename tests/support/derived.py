@@ -149,6 +149,11 @@ def key(field):
     return field.data_key
 
 
+def parameter(field):
+    """Return the name of a query parameter; one that takes an object has a name for each pair."""
+    return f"{key(field)}[name]" if isinstance(field, types.Pairs) else key(field)
+
+
 def settable(schema):
     """Return the fields of a body, except lists of objects, which have fields of their own."""
     return [
@@ -278,7 +283,7 @@ def filter_values(field, ids, text, cursor):
             return [*field.words, *ids]
         case types.Boolean():
             return ["true", "false"]
-        case types.String():
+        case types.String() | types.Pairs():
             return [text, "-absent", "absent"]
     return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
@@ -298,7 +303,8 @@ def longest(field):
         case types.StringList():
             return [longest(field.inner)] * field.max
         case types.Metadata():
-            return json.dumps({str(number): "x" * 500 for number in range(32)})
+            # The pair is for the lists that filter by it.
+            return json.dumps({"name": "x", **{str(number): "x" * 500 for number in range(32)}})
         case types.String():
             # U+0001, because it takes one byte in the table.
             return "\x01" * field.max

@@ -3,6 +3,7 @@
 For a new table, an entry here is all that the tests of rows, lists, limits and tenants need.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -151,6 +152,11 @@ class TableEntry:
 
 
 TITLED = {"title": WORD}
+# The metadata of each row, and a query that finds them all.
+PAIR = {"metadata": json.dumps({"name": "x"})}
+PAIRED = {"metadata[name]": "x"}
+WORD_PAIR = {"metadata": json.dumps({"name": WORD})}
+NOTED = {**TITLED, **WORD_PAIR, "notes": WORD}
 OPEN = {**TITLED, "parent_id": first_task}
 MEETING = {"columns": lambda n: {"start_time": edge(n)}, "default": 20, "maximum": 100}
 DATED = {
@@ -177,7 +183,7 @@ RESOURCES = [
         schema=Task,
         line="task",
         nullable="updated_by_version",
-        required={"title": "Task", "created_by": user},
+        required={"title": "Task", "created_by": user, **PAIR},
         world=(
             {
                 **TITLED,
@@ -185,6 +191,7 @@ RESOURCES = [
                 "project_id": WORD,
                 "assignee_id": user,
                 "due_date": "2020-01-01T00:00:00Z",
+                **WORD_PAIR,
             },
             {**OPEN, "status": "todo", "priority": "urgent"},
             {**OPEN, "status": "in_progress", "priority": "high"},
@@ -214,6 +221,7 @@ RESOURCES = [
             "search by completion": PagedList(
                 BY_COMPLETION, {"q": "K", "sort": "completedAt"}, **COMPLETED
             ),
+            "tasks with metadata": PagedList(query=PAIRED),
         },
     ),
     TableEntry(
@@ -222,16 +230,27 @@ RESOURCES = [
         schema=MeetingDetails,
         line="meeting",
         nullable="updated_by_version",
-        required={"title": "Meeting", "start_time": NOON, "end_time": end_time, "created_by": user},
+        required={
+            **{"title": "Meeting", "start_time": NOON, "end_time": end_time, "created_by": user},
+            **PAIR,
+        },
         world=(
-            {**TITLED, "notes": WORD, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
-            {**TITLED, "notes": WORD},
+            {**NOTED, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
+            NOTED,
         ),
         visible_to=EVERYWHERE,
         lists={
             "meetings": PagedList("start_time DESC, id DESC", told="latest start first", **MEETING),
             "upcoming meetings": PagedList(
                 *("start_time, id", {"upcoming": "true"}, "start_time > now()"),
+                told="soonest start first",
+                **MEETING,
+            ),
+            "meetings with metadata": PagedList(
+                "start_time DESC, id DESC", PAIRED, told="latest start first", **MEETING
+            ),
+            "upcoming meetings with metadata": PagedList(
+                *("start_time, id", {"upcoming": "true", **PAIRED}, "start_time > now()"),
                 told="soonest start first",
                 **MEETING,
             ),
