@@ -31,6 +31,13 @@ PATH_ID: JSON = {
     "schema": {"type": "string", "format": "uuid"},
 }
 
+# What a program with few tools needs, such as an agent. This is no second tag, because
+# openapi-generator makes a class for each tag, with types whose names Go then declares twice.
+CORE = {
+    *("listTasks", "getTask", "createTask", "updateTask", "deleteTask", "changeTasks"),
+    *("listMeetings", "getMeeting", "createMeeting", "getMe", "getStats", "listEvents"),
+}
+
 # The schema of this document itself allows everything, because generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
@@ -119,6 +126,8 @@ class Endpoint:
             # The docstring is wrapped for the code, so the document drops its line breaks.
             "description": description.replace("``", "`").replace("\n", " "),
             "tags": [tag(self.view)["name"]],
+            **({"x-core": True} if self.name in CORE else {}),
+            "x-mcp-hints": self.hints(),
         }
         schemes = {"session": operation.session_only, "loginKey": operation.by_login_key}
         security: list[JSON] = [{scheme: []} for scheme in chosen(schemes)]
@@ -139,6 +148,18 @@ class Endpoint:
             not_modified = {"description": "You have the current version", "headers": headers}
             document["responses"]["304"] = not_modified
         return document
+
+    def hints(self) -> dict[str, bool]:
+        """Return what the host of an agent wants to know, as MCP defines it in ToolAnnotations.
+
+        A write destroys unless it only adds an object: a PATCH overwrites, and a batch can delete.
+        """
+        reads = self.method == "GET"
+        return {
+            "readOnlyHint": reads,
+            "destructiveHint": not reads and self.operation.status != HTTPStatus.CREATED,
+            "idempotentHint": self.method != "POST",
+        }
 
     def parameters(self) -> list[object]:
         query = self.operation.query

@@ -114,6 +114,38 @@ def test_every_write_takes_an_idempotency_key_unless_a_repeat_has_no_use():
 
 
 @pytest.mark.nodatabase
+def test_an_operation_has_one_tag_because_openapi_generator_makes_a_class_of_each():
+    assert {len(operation["tags"]) for *_, operation in operations()} == {1}
+
+
+@pytest.mark.nodatabase
+def test_the_document_marks_the_twelve_operations_that_an_agent_needs():
+    marked = [operation["operationId"] for *_, operation in operations() if "x-core" in operation]
+    assert marked == [
+        *("listTasks", "createTask", "getTask", "updateTask", "deleteTask", "changeTasks"),
+        *("listMeetings", "createMeeting", "getMeeting", "getMe", "getStats", "listEvents"),
+    ]
+
+
+@pytest.mark.nodatabase
+def test_each_operation_tells_agents_whether_it_reads_destroys_or_can_be_repeated():
+    hints = {}
+    for method, _, operation in operations():
+        true = [hint for hint, value in operation["x-mcp-hints"].items() if value]
+        hints.setdefault((method, *true), set()).add(operation["operationId"])
+    assert [*hints] == [
+        ("GET", "readOnlyHint", "idempotentHint"),
+        ("POST",),
+        ("PATCH", "destructiveHint", "idempotentHint"),
+        ("DELETE", "destructiveHint", "idempotentHint"),
+        ("POST", "destructiveHint"),
+    ]
+    adding = {"createTask", "createMeeting", "addMember", "createWebhook", "createToken"}
+    assert hints["POST",] - {"createSession"} == adding
+    assert hints["POST", "destructiveHint"] > {"changeTasks", "rotateSecret"}
+
+
+@pytest.mark.nodatabase
 def test_the_document_says_that_operations_about_tokens_and_the_session_need_a_session():
     only = {
         operation["operationId"]
