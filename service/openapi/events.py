@@ -25,7 +25,8 @@ def words(name: str) -> str:
 
 
 def event(name: str, schemas: Schemas) -> JSON:
-    schema = json.loads(SHARED)["event"]
+    shared = json.loads(SHARED)
+    schema = shared["event"]
     members = schema["properties"]
     members["type"]["const"] = name
     if kind := EVENT_TYPES.get(name):
@@ -33,6 +34,8 @@ def event(name: str, schemas: Schemas) -> JSON:
         if kind.is_update:
             del members["previous"]["type"]
             members["previous"].update(schemas.some_members(kind.data))
+            for member, description in shared["update"].items():
+                members[member]["description"] = description
     return schemas.refer(f"{words(name)}Event", schema)
 
 

@@ -41,8 +41,12 @@ class Schemas:
 
     def some_members(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of an object with some members of a response, and refer to it."""
+
+        def describe(field: AnyField) -> JSON:
+            return {**self.of_response(field), "description": "The old value"}
+
         name = schema.__name__.removesuffix("Details")
-        return self.refer(f"Previous{name}", object_of(schema().dump_fields, self.of_response))
+        return self.refer(f"Previous{name}", object_of(schema().dump_fields, describe))
 
     def page(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of one page of a list and refer to it."""

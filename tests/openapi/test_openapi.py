@@ -146,6 +146,20 @@ def test_each_operation_tells_agents_whether_it_reads_destroys_or_can_be_repeate
 
 
 @pytest.mark.nodatabase
+def test_the_schemas_of_events_repeat_no_description_of_the_objects_and_changes_in_them():
+    schemas = document()["components"]["schemas"]
+    for name in ("PreviousTask", "PreviousMeeting"):
+        described = {part["description"] for part in schemas[name]["properties"].values()}
+        assert described == {"The old value"}
+    for name in EVENT_TYPES:
+        properties = schemas[f"{name.title().replace('.', '')}Event"]["properties"]
+        is_update = "$ref" in properties["previous"]
+        for member in ("changed", "previous"):
+            found = properties[member]["description"].startswith("Empty, because")
+            assert found is not is_update, (name, member)
+
+
+@pytest.mark.nodatabase
 def test_the_document_says_that_operations_about_tokens_and_the_session_need_a_session():
     only = {
         operation["operationId"]
