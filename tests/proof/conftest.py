@@ -66,13 +66,26 @@ def npm(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def openapi_generator(tmp_path_factory):
+def openapi_generator(new_environment):
     """Install clients/requirements.txt into a new virtual environment; return its program."""
     for command in ("java", "go"):
         if not shutil.which(command):
             pytest.skip(f"{command} is not installed: the client in Go is not tried")
-    folder = tmp_path_factory.mktemp("generators")
-    run(sys.executable, "-m", "venv", "--without-pip", str(folder), cwd=folder)
-    install = ("-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet")
-    run(sys.executable, *install, "--requirement", str(CLIENTS / "requirements.txt"), cwd=folder)
-    return str(folder / "bin/openapi-generator-cli")
+    return str(new_environment(CLIENTS / "requirements.txt") / "openapi-generator-cli")
+
+
+@pytest.fixture(scope="session")
+def new_environment(tmp_path_factory):
+    """Return a function that installs requirements into a new virtual environment.
+
+    It returns the folder of the environment's programs.
+    """
+
+    def new_environment(requirements):
+        folder = tmp_path_factory.mktemp("environment")
+        run(sys.executable, "-m", "venv", "--without-pip", str(folder), cwd=folder)
+        install = ("-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet")
+        run(sys.executable, *install, "--requirement", str(requirements), cwd=folder)
+        return folder / "bin"
+
+    return new_environment
