@@ -199,22 +199,6 @@ AS $$
            END
 $$;
 
--- Return whether metadata has all pairs of the filter of a list; an absent filter matches any.
--- PostgreSQL inlines this function and the next.
-CREATE OR REPLACE FUNCTION has_pairs(metadata jsonb, filters jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT NOT filters ? 'metadata' OR coalesce(metadata @> (filters -> 'metadata'), false)
-$$;
-
--- Return the bytes that has_pairs() compares. Of a list with this filter, a request compares at
--- most 20 MB.
-CREATE OR REPLACE FUNCTION bytes_to_compare(metadata jsonb, filters jsonb) RETURNS integer
-LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
-    SELECT CASE WHEN filters ? 'metadata' THEN coalesce(pg_column_size(metadata), 0) ELSE 0 END
-$$;
-
 -- Return metadata as responses show it, without the spaces that jsonb has.
 CREATE OR REPLACE FUNCTION metadata_json(metadata jsonb) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE

@@ -2,8 +2,8 @@
 -- One page of the meetings in one or all of the caller's workspaces that have all pairs of the
 -- filter of metadata: all, latest first, or the upcoming ones, soonest first.
 -- PostgreSQL compares at most 10 000 of the meetings that pass the other filters, as many of each
--- workspace. "found" is NULL from the first one on that was not compared: there the page ends, and
--- the next one goes on after the last that was compared.
+-- workspace, and 20 MB of metadata. "found" is NULL from the first one on that was not compared:
+-- there the page ends, and the next one goes on after the last that was compared.
 WITH searched AS MATERIALIZED (
     SELECT meeting.workspace_id,
            meeting.id,
@@ -12,8 +12,8 @@ WITH searched AS MATERIALIZED (
            lag(meeting.workspace_id) OVER listed AS previous_workspace_id,
            row_number() OVER listed AS number,
            CASE WHEN max(meeting.number - share) OVER listed <= 0
-                     AND sum(bytes_to_compare(metadata, %(filters)s)) OVER listed <= 20000000
-                THEN has_pairs(metadata, %(filters)s)
+                     AND sum(pg_column_size(metadata)) OVER listed <= 20000000
+                THEN metadata @> (%(filters)s::jsonb -> 'metadata')
            END AS found
       FROM (
            SELECT workspace_id, greatest(10000 / count(*) OVER (), 1) AS share
@@ -21,7 +21,11 @@ WITH searched AS MATERIALIZED (
             WHERE workspace_id = coalesce(%(only_workspace_id)s, workspace_id)
            ) AS member
      CROSS JOIN LATERAL (
-           SELECT workspace_id, id, start_time, metadata, row_number() OVER soonest AS number
+           SELECT workspace_id,
+                  id,
+                  start_time,
+                  coalesce(metadata, '{}') AS metadata,
+                  row_number() OVER soonest AS number
              FROM meetings AS meeting
             WHERE workspace_id = member.workspace_id
               AND matches(meeting, %(filters)s, %(workspace_id)s)

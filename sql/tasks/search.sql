@@ -4,7 +4,7 @@
 -- PostgreSQL compares at most 10 000 tasks, the newest that pass the other filters. An index of
 -- words would make this limit unnecessary, but would make creating a task half as expensive again.
 -- LIKE may compare each byte of a title with each byte of the words, so fewer tasks are compared if
--- they and the words are long: "found" is NULL for the others.
+-- both are long, or the metadata is: "found" is NULL for the others.
 -- In the order by age, the page ends before the first task that was not compared, and the next one
 -- goes on after the last that was. In the orders by due date and by completion, only the newest
 -- 10 000 tasks are searched.
@@ -19,11 +19,15 @@ WITH searched AS MATERIALIZED (
                      AND sum(octet_length(title)) OVER newest * (
                              SELECT coalesce(sum(octet_length(pattern)), 0)
                                FROM unnest(%(q)s::text[]) AS pattern
-                         ) + sum(bytes_to_compare(metadata, %(filters)s)) OVER newest <= 20000000
+                         ) + coalesce(
+                             sum(pg_column_size(metadata))
+                                 FILTER (WHERE %(filters)s::jsonb ? 'metadata') OVER newest, 0
+                         ) <= 20000000
                 THEN lower(title) LIKE ALL (
                          ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
                      )
-                     AND has_pairs(metadata, %(filters)s)
+                     AND (NOT %(filters)s::jsonb ? 'metadata'
+                          OR coalesce(metadata, '{}') @> (%(filters)s::jsonb -> 'metadata'))
            END AS found
       FROM tasks AS task
      WHERE workspace_id = %(workspace_id)s
