@@ -30,6 +30,7 @@ class ListedWorkspace(NamedTuple):
     plan: str
     member_count: int
     created_at: str
+    state: str
 
 
 class Contents(NamedTuple):
@@ -73,7 +74,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
 def list_workspaces(as_json: bool) -> None:
     """List all workspaces, oldest first.
 
-    Columns: id, slug, name, plan, number of members, created.
+    Columns: id, slug, name, plan, number of members, created, and open, frozen or moved.
     """
     echo_rows(query(ListedWorkspace, "workspaces/list_all"), as_json=as_json)
 

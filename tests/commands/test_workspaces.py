@@ -20,6 +20,19 @@ def test_workspace_list_prints_the_plan_and_the_number_of_members(cli, cast):
     assert re.fullmatch(TIMESTAMP, acme[5])
 
 
+def test_workspace_list_tells_which_workspaces_are_frozen(cli, cast):
+    def states():
+        return [line[6] for line in lines(cli("workspace", "list"))]
+
+    assert states() == ["open", "open"]
+    cli("workspace", "freeze", "acme")
+    assert states() == ["frozen", "open"]
+    cli("workspace", "freeze", "acme", "--to", "https://example.com", "--moved")
+    assert states() == ["moved", "open"]
+    cli("workspace", "unfreeze", "acme")
+    assert states() == ["open", "open"]
+
+
 def test_deleting_a_workspace_deletes_everything_in_it_but_no_user(app, cli, connection, cast):
     alice = Client(app, TOKENS["alice"])
     alice.post("/tasks", {"title": "Gone"})
