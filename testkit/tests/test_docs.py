@@ -34,7 +34,7 @@ CONTAINERS = [
         for name in ("container.mjs", "Container.java", "container.go")
     ),
 ]
-RUN = dict(re.findall(r"(?s)<!-- run: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
+RUN = dict(re.findall(r"(?s)<!-- run: ([\w-]+) -->\n```\w+\n(.*?)```", TEXT))
 
 pytestmark = pytest.mark.nodatabase
 
@@ -61,7 +61,8 @@ def run(tmp_path):
 
 def test_a_test_runs_every_code_block_of_the_testkit_pages():
     assert set(FILES) == {"test_excerpt.py", "first.test.mjs"}
-    assert set(RUN) == {"install", "actions"}
+    # tests/proof/test_git_install.py runs "git", "npm" and "npm-release".
+    assert set(RUN) == {"git", "install", "npm", "npm-release", "actions"}
     # Other tests read the line of the double and the container of GitHub Actions.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 2)
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 
 import pytest
@@ -61,6 +62,13 @@ def test_two_builds_of_a_commit_in_different_folders_have_the_same_bytes(program
     main = document["metadata"]["component"]
     assert (main["name"], main["version"]) == ("task-meeting-workspace-service", version)
     assert all(component["licenses"] for component in [main, *document["components"]])
+
+
+def test_a_release_replaces_the_version_of_the_last_one_everywhere_in_its_files(program, checkout):
+    old = re.escape(program.read("setup.cfg").partition("\nversion = ")[2].split()[0])
+    program.write_version("98.7.6")
+    for name in {*program.VERSIONS, *program.EXAMPLES}:
+        assert not re.search(rf"(?<![\d.]){old}(?!\d)", program.read(name)), name
 
 
 def test_a_build_that_differs_ends_the_release(program, checkout):
