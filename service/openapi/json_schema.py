@@ -97,7 +97,8 @@ class Schemas:
             schema = {"minItems": 1, "type": "array", "items": schema}
             parameter |= {"style": "form", "explode": False}
         if isinstance(field, Pairs):
-            parameter |= {"style": "deepObject", "explode": True}
+            # Without the example, the reference page would send pairs that it made up.
+            parameter |= {"style": "deepObject", "explode": True, "example": {}}
         return {**parameter, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:

@@ -308,6 +308,8 @@ def test_the_reference_page_fits_its_window_and_begins_with_operations(
     chromium.run("document.querySelector('.opblock.is-open .execute').click()")
     chromium.until("document.querySelector('.live-responses-table .response-col_status')")
     assert chromium.run(WIDTH) == width
+    sent = chromium.run("document.querySelector('.request-url pre').innerText")
+    assert sent.partition("/api")[2] == "/tasks?limit=50"
 
 
 @WINDOWS
