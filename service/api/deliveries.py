@@ -19,7 +19,7 @@ from service.values.types import (
     Timestamp,
 )
 from service.web.operation import operation
-from service.web.responses import Body, Listed, reply, reply_page
+from service.web.responses import Body, reply, reply_page
 
 STATES = "waiting", "delivered", "failed"
 
@@ -79,10 +79,10 @@ def list_deliveries(query: Values, id: str) -> Response:
 
     The service deletes finished deliveries after a time that the operator sets.
     """
-    rows = db.rows(Listed, "deliveries/list", webhook_id=id, **query)
-    if not rows:
+    page = db.page("deliveries/list", webhook_id=id, **query)
+    if not page.bodies:
         role_or_none(id)
-    return reply_page(rows, query["limit"])
+    return reply_page(page)
 
 
 @blueprint.get("/webhooks/<id:id>/deliveries/<id:delivery>")

@@ -15,7 +15,7 @@ from service.values.types import (
     Timestamp,
 )
 from service.web.operation import operation
-from service.web.responses import Listed, reply_page
+from service.web.responses import reply_page
 
 blueprint = Blueprint("knowledge", __name__)
 
@@ -48,4 +48,4 @@ def list_knowledge(query: Values) -> Response:
     more than 5 000 entries match, the newest matches come first.
     """
     statement = "knowledge/list" if query["q"] is None else "knowledge/search"
-    return reply_page(db.rows(Listed, statement, **query), query["limit"])
+    return reply_page(db.page(statement, **query))

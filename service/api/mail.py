@@ -6,7 +6,7 @@ from service.context import db
 from service.values import Values, schemas
 from service.values.types import MAX_TITLE, Boolean, Cursor, Email, Id, StringList, Text, Timestamp
 from service.web.operation import operation
-from service.web.responses import Listed, reply_page
+from service.web.responses import reply_page
 
 blueprint = Blueprint("mail", __name__)
 
@@ -36,4 +36,4 @@ def list_mail(query: Values) -> Response:
 
     Nobody else can see your mail.
     """
-    return reply_page(db.rows(Listed, "mail/list", **query), query["limit"])
+    return reply_page(db.page("mail/list", **query))

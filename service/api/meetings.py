@@ -32,7 +32,6 @@ from service.web.operation import operation
 from service.web.responses import (
     Changed,
     Created,
-    Listed,
     One,
     reply,
     reply_created,
@@ -127,8 +126,7 @@ def list_meetings(query: Values) -> Response:
     if query["metadata"]:
         statement = "meetings/search"
     require_order("from", "start_bounds", query["starts_from"], query["starts_before"])
-    rows = db.rows(Listed, statement, **query, filters=filters_of(query))
-    return reply_page(rows, query["limit"])
+    return reply_page(db.page(statement, **query, filters=filters_of(query)))
 
 
 @blueprint.post("/meetings")

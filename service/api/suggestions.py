@@ -6,7 +6,7 @@ from service.context import db
 from service.values import Values, schemas
 from service.values.types import MAX_REFERENCE, MAX_TEXT, MAX_TITLE, Id, OneOf, Text, Timestamp
 from service.web.operation import operation
-from service.web.responses import Listed, reply_page
+from service.web.responses import reply_page
 
 STATUSES = "pending", "accepted", "dismissed"
 
@@ -43,4 +43,4 @@ def list_suggestions(query: Values) -> Response:
 
     The list omits accepted and dismissed suggestions.
     """
-    return reply_page(db.rows(Listed, "suggestions/list", **query), query["limit"])
+    return reply_page(db.page("suggestions/list", **query))

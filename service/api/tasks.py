@@ -43,7 +43,6 @@ from service.web.operation import operation
 from service.web.responses import (
     Changed,
     Created,
-    Listed,
     One,
     reply,
     reply_created,
@@ -205,8 +204,7 @@ def list_tasks(query: Values) -> Response:
     require_order("dueAfter", "due_bounds", query["due_after"], query["due_before"])
     completed = query["completed_after"], query["completed_before"]
     require_order("completedAfter", "completed_bounds", *completed)
-    rows = db.rows(Listed, statement_for(query), **query, filters=filters_of(query))
-    return reply_page(rows, query["limit"])
+    return reply_page(db.page(statement_for(query), **query, filters=filters_of(query)))
 
 
 def create(task: Values) -> Created:

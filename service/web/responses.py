@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from flask import Request, Response
 
 from service.context import current_application, current_request, current_state
+from service.database.statements import Page
 from service.web.errors import HTTPError, etag, http_error
 from service.web.requests import query_values
 
@@ -19,17 +20,6 @@ NO_HEADERS: Mapping[str, str] = {}
 
 class Body(NamedTuple):
     body: bytes
-
-
-class Listed(NamedTuple):
-    """A row of a list: an object as JSON, and the cursor of a page that begins with it.
-
-    ``body`` is null if the page ends before the row, however few rows it has. The first row of all
-    has no cursor, unless it has no body.
-    """
-
-    body: bytes | None
-    cursor: str | None
 
 
 class One(NamedTuple):
@@ -83,20 +73,15 @@ def reply_list(bodies: Iterable[bytes]) -> Response:
     return reply(b"[%b]" % b",".join(bodies))
 
 
-def reply_page(rows: list[Listed], limit: int) -> Response:
-    """Answer with the rows that belong to a page of at most ``limit`` rows; the others follow them.
-
-    ``Link`` names the next page, if any.
-    """
-    bodies = [row.body for row in rows[:limit] if row.body is not None]
-    data = b",".join(bodies)
-    if len(bodies) == len(rows):
+def reply_page(page: Page) -> Response:
+    """Answer with one page of a list; ``Link`` names the next page, if any."""
+    data = b",".join(page.bodies)
+    if page.cursor is None:
         return reply(b'{"data":[%b],"nextCursor":null}' % data)
-    cursor = str(rows[len(bodies)].cursor)
-    link = f'<?{without_cursor(current_request().query_string)}cursor={cursor}>; rel="next"'
+    rest = without_cursor(current_request().query_string)
     # A cursor contains no character that JSON escapes.
-    content = b'{"data":[%b],"nextCursor":"%b"}' % (data, cursor.encode())
-    return reply(content, headers={"Link": link})
+    content = b'{"data":[%b],"nextCursor":"%b"}' % (data, page.cursor.encode())
+    return reply(content, headers={"Link": f'<?{rest}cursor={page.cursor}>; rel="next"'})
 
 
 @lru_cache(maxsize=256)

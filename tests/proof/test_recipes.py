@@ -90,7 +90,7 @@ from flask import Blueprint, Response
 from service.context import db
 from service.values import Values, schemas, types
 from service.web.operation import operation
-from service.web.responses import Listed, reply_page
+from service.web.responses import reply_page
 
 blueprint = Blueprint("tags", __name__)
 
@@ -113,7 +113,7 @@ def list_tags(query: Values) -> Response:
 
     The list has all tags.
     """
-    return reply_page(db.rows(Listed, "tags/list", **query), query["limit"])
+    return reply_page(db.page("tags/list", **query))
 '''
 ENTRY = """    TableEntry(
         "tags",
