@@ -23,10 +23,12 @@ pytestmark = [pytest.mark.proof, pytest.mark.needs("node")]
 APP = """
 import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";
-import { Outbox } from "./outbox.mjs";
+import { Outbox, fileStorage } from "./outbox.mjs";
 
 const { URL: url, TOKEN: token } = process.env;
-const outbox = new Outbox("outbox.jsonl", { url, token, pause: 0.02 });
+const storage = fileStorage("outbox.jsonl");
+const outbox = new Outbox(storage, { url, token: () => token, pause: 0.02 });
+await outbox.load();
 const versions = new Map();
 const print = (line) => console.log(JSON.stringify(line));
 const headers = { Authorization: `Bearer ${token}` };
@@ -65,7 +67,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (!versions.get(item.id)) versions.set(item.id, await seen(item.id));
     if (!waits(item.id)) item.version = versions.get(item.id);
   }
-  outbox.put(kind, item);
+  await outbox.put(kind, item);
   print({ stored: outbox.stored });
   woken();
 }
@@ -275,9 +277,9 @@ def test_none_of_2000_changes_is_lost_or_doubled_if_connections_are_cut_and_the_
 
 
 STORE = """
-import { Outbox } from "./outbox.mjs";
+import { Outbox, fileStorage } from "./outbox.mjs";
 const { URL: url, TOKEN: token } = process.env;
-const outbox = new Outbox("outbox.jsonl", { url, token, pause: 3600 });
+const outbox = new Outbox(fileStorage("outbox.jsonl"), { url, token: () => token, pause: 3600 });
 const print = (...line) => console.log(JSON.stringify(line));
 """
 SEND = (
@@ -359,7 +361,8 @@ def now(double):
 
 
 def put(kind, id, seen=None, **item):
-    return f"outbox.put({json.dumps(kind)}, {json.dumps({'id': id, **item})}, {json.dumps(seen)});"
+    change = f"{json.dumps(kind)}, {json.dumps({'id': id, **item})}, {json.dumps(seen)}"
+    return f"await outbox.put({change});"
 
 
 def test_a_batch_that_happened_a_day_ago_is_recognised_and_what_followed_happens_too(double, late):

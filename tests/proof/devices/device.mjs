@@ -2,10 +2,12 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";
-import { Outbox } from "./outbox.mjs";
+import { Outbox, fileStorage } from "./outbox.mjs";
 
 const { URL: url, TOKEN: token } = process.env;
-const outbox = new Outbox("outbox.jsonl", { url, token, pause: 0.02 });
+const storage = fileStorage("outbox.jsonl");
+const outbox = new Outbox(storage, { url, token: () => token, pause: 0.02 });
+await outbox.load();
 const print = (line) => console.log(JSON.stringify(line));
 
 // Node's fetch sometimes waits for a connection that is already closed. The outbox then tries again
@@ -31,14 +33,14 @@ function view(id) {
   return waiting(id).reduce(change, copy[id] ?? null);
 }
 
-function put({ number, kind, id, append, ...values }) {
+async function put({ number, kind, id, append, ...values }) {
   const seen = view(id);
   // On this device, there is no such task, or there is one already.
   if (!seen === (kind !== "create")) return print({ put: number, seen: null });
   const item = { id, ...values };
   if (append) item.description = (seen?.description ?? "") + append;
-  if (kind !== "create" && !waiting(id).length) item.version = copy[id].version;
-  outbox.put(kind, item, seen ?? {});
+  if (kind !== "create") item.version = copy[id]?.version;
+  await outbox.put(kind, item, seen ?? {});
   print({ put: number, seen: seen ?? {} });
 }
 
@@ -91,6 +93,6 @@ let busy = null;
 print({ started: true });
 for await (const line of createInterface({ input: process.stdin })) {
   const command = JSON.parse(line);
-  if (command.number) put(command);
+  if (command.number) await put(command);
   else busy ??= synchronise().finally(() => (busy = null));
 }
