@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.feeds import events, tasks
+from support.openapi_check import document
 from support.processes import call, wait_until
-from support.project import PROJECT
+from support.project import PROJECT, run
 from support.proxy import CuttingProxy
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("node")]
@@ -274,6 +275,8 @@ def test_none_of_2000_changes_is_lost_or_doubled_if_connections_are_cut_and_the_
     conflicts = sum(event["actorId"] != owner for each in history.values() for event in each)
     print(f"{proxy.cuts} connections cut, {conflicts} changes by the colleague")
     assert proxy.cuts > number // 100
+    # The file does not keep what was sent.
+    assert len((tmp_path / "outbox.jsonl").read_text().splitlines()) < 250
 
 
 STORE = """
@@ -503,6 +506,23 @@ def test_what_waits_behind_a_merge_is_a_conflict_too_and_resolve_gets_the_task_a
     assert (now(id)["title"], now(id)["description"]) == ("Mine", "base +theirs +1 +2")
 
 
+def test_what_was_put_after_a_merge_whose_response_was_lost_is_a_conflict_whatever_was_read_since(
+    double, script, colleague, now
+):
+    id = new_id(1)
+    double.load({"type": "task", "id": id, "title": "Old", "description": "base"})
+    colleague(id, description="base +theirs")
+    double.fault("drop-after-commit", path=BATCH, skip=1)
+    seen = [{"description": text} for text in ("base", "base +mine")]
+    first = put("update", id, seen[0], version=1, description="base +mine")
+    script(first + MERGE, lambda: now(id)["version"] == 3)
+    # The app has read the merged task, and shows the change that waits over it.
+    second = put("update", id, seen[1], version=3, description="base +mine +more")
+    told = script("await outbox.load();" + second + MERGE)
+    assert told == [["told", None], ["asked", seen[1], "base +theirs +mine"], ["told", None]]
+    assert now(id)["description"] == "base +theirs +mine +more"
+
+
 def test_a_merge_that_meets_another_change_begins_again_with_what_the_person_did(
     double, script, colleague, now
 ):
@@ -530,3 +550,185 @@ globalThis.fetch = async (path, options) => {{
         ["told", None],
     ]
     assert now(id)["description"] == "base +theirs +more +mine"
+
+
+def test_a_change_of_a_version_that_only_the_person_has_changed_since_then_is_no_conflict(
+    double, script, colleague, now
+):
+    made, id = new_id(1), new_id(2)
+    double.load({"type": "task", "id": id, "title": "Old"})
+    told = script(
+        put("create", made, title="Mine")
+        + put("update", id, version=1, status="done")
+        + SEND
+        + put("update", id, version=2, priority="high")
+        + SEND
+    )
+    assert told == [["create", 1, None], ["update", 2, None], ["update", 3, None]]
+    # Another tab has not seen what the first one has sent.
+    stale = put("update", made, title="Mine, too") + put("update", id, version=1, title="New")
+    assert script(stale + SEND) == [["update", 2, None], ["update", 4, None]]
+    assert (now(id)["status"], now(id)["priority"], now(id)["title"]) == ("done", "high", "New")
+    for each in (made, id):
+        colleague(each, description="Theirs")
+    told = script(stale + put("update", id, version=4, title="Newer") + SEND)
+    assert [line[:2] for line in told] == [["update", 3], ["update", 5], ["update", 5]]
+    assert all(problem.startswith("the task has changed") for _, _, problem in told)
+
+
+def test_a_task_that_the_person_makes_again_can_be_changed_before_it_is_sent(double, script, now):
+    id = new_id(1)
+    double.load({"type": "task", "id": id, "title": "Old"})
+    told = script(
+        put("delete", id, version=1)
+        + put("create", id, title="Old")
+        + put("update", id, status="done")
+        + put("update", id, title="New")
+        + SEND
+    )
+    assert told == [
+        ["delete", None, None],
+        ["create", 2, None],
+        ["update", 3, None],
+        ["update", 4, None],
+    ]
+    assert (now(id)["status"], now(id)["title"]) == ("done", "New")
+
+
+def test_a_file_of_an_earlier_version_of_the_program_is_sent(double, script, now, tmp_path):
+    id = new_id(1)
+    double.load({"type": "task", "id": id, "title": "Old"})
+    changes = [
+        [4, ["update", {"id": id, "title": "New", "version": 1}, None]],
+        [5, ["update", {"id": id, "status": "done"}]],
+    ]
+    records = [
+        {"stored": 5, "waiting": changes, "batch": {"key": "one", "count": 1}},
+        {"put": ["update", {"id": id, "priority": "high"}]},
+        {"drop": [4], "set": [[5, {**changes[1][1][1], "version": 1}]], "instead": []},
+    ]
+    for count, version in ((2, 4), (3, 3)):
+        double.reset()
+        double.load({"type": "task", "id": id, "title": "Old"})
+        lines = [json.dumps(record) for record in records[:count]]
+        (tmp_path / "outbox.jsonl").write_text("\n".join([*lines, '{"put": ["upd']))
+        told = script(SEND)
+        assert told == [["update", number, None] for number in range(2, version + 1)]
+        assert (now(id)["status"], now(id)["priority"]) == ("done", "high")
+
+
+STOPPED = """
+import { createServer } from "node:http";
+let reached;
+const reaching = new Promise((done) => (reached = done));
+// Never answers.
+const silent = createServer(() => reached()).listen(0, "127.0.0.1").unref();
+await new Promise((done) => silent.once("listening", done));
+const silence = `http://127.0.0.1:${silent.address().port}`;
+const request = fetch;
+let open = 0;
+globalThis.fetch = (path, options) => {
+  open++;
+  const answer = request(path, options).finally(() => open--);
+  // The outbox waits an hour after this.
+  answer.catch(() => setImmediate(reached));
+  return answer;
+};
+const options = { url: URL, token: () => token, pause: 3600 };
+const stopped = new Outbox(fileStorage("outbox.jsonl"), options);
+const tell = (kind, item, now, problem) => print("told", problem);
+const sending = [stopped.send(tell), stopped.send(tell)];
+await reaching;
+await stopped.stop();
+print("stopped", open, stopped.waiting.size);
+await Promise.all(sending);
+print("ended");
+"""
+
+
+@pytest.mark.parametrize("service", ["silence", "url"])
+def test_stop_returns_once_nothing_is_being_sent_and_what_waits_is_sent_later(
+    double, script, now, service
+):
+    if service == "url":
+        double.fault("drop-after-commit", path=BATCH)
+    # The program ends, so it has neither a timer nor a connection.
+    told = script(put("create", new_id(1), title="Mine") + STOPPED.replace("URL", service))
+    assert told == [["stopped", 0, 1], ["ended"]]
+    assert script(SEND) == [["create", 1, None]]
+    assert now(new_id(1))["version"] == 1
+
+
+ROTATING = """
+const tokens = TOKENS;
+const rotating = new Outbox(fileStorage("outbox.jsonl"), {
+  url,
+  token: async () => tokens.shift(),
+  pause: 0.01,
+});
+const tell = (kind, item, now, problem) => print("told", problem);
+await rotating.send(tell).catch((problem) => print(problem.message.split(":")[0]));
+print("left", tokens.length);
+"""
+
+
+def test_each_attempt_asks_for_the_token_and_a_refused_token_ends_the_sending(double, script, now):
+    def rotating(*tokens):
+        return script(ROTATING.replace("TOKENS", json.dumps(tokens)))
+
+    script(put("create", new_id(1), title="Mine"))
+    assert rotating("tmw_api_old", double.token) == [["Unauthorized"], ["left", 1]]
+    double.fault("drop", path=BATCH)
+    assert rotating(double.token, double.member.token) == [["told", None], ["left", 0]]
+    assert now(new_id(1))["createdBy"] == double.member.id
+
+
+TYPED = """
+import { Outbox, fileStorage, indexedDbStorage, newId } from "./outbox.mjs";
+import type { AnyTask, Item, Kind, OutboxStorage } from "./outbox.mjs";
+import type { components } from "./service.js";
+
+type Task = components["schemas"]["Task"];
+
+const records: unknown[] = [];
+const memory: OutboxStorage = {
+  load: () => records,
+  save: (record, count = 0) => void records.splice(0, count, record),
+};
+const storages: OutboxStorage[] = [memory, fileStorage("outbox.jsonl"), indexedDbStorage("outbox")];
+const options = { url: "http://127.0.0.1:8000", token: async () => "tmw_api_x", pause: 1 };
+const outboxes = storages.map((storage) => new Outbox<Task>(storage, options));
+const told: [Kind, Item, string | undefined, string | null][] = [];
+export async function send(seen: Task): Promise<number> {
+  const [outbox] = outboxes;
+  if (!outbox) return 0;
+  await outbox.load();
+  const change: components["schemas"]["TaskChanges"] = { title: "New", metadata: { old: null } };
+  await outbox.put("create", { id: newId(), title: "First" });
+  await outbox.put("update", { id: seen.id, version: seen.version, ...change }, seen);
+  await outbox.send(
+    (kind, item, now, problem) => told.push([kind, item, now?.title.trim(), problem]),
+    (kind, item, now, seen) =>
+      kind === "delete" ? null : { ...item, title: `${seen?.title ?? ""} ${now.title}` },
+  );
+  await outbox.stop();
+  // @ts-expect-error: the token is a function
+  new Outbox(memory, { url: "http://127.0.0.1:8000", token: "tmw_api_x" });
+  // @ts-expect-error: there is no such kind
+  await outbox.put("replace", { id: seen.id });
+  // @ts-expect-error: the first argument of resolve is no item
+  await outbox.send(() => {}, (kind: Item) => kind);
+  return outbox.stored + outbox.waiting.size;
+}
+export const plain: Outbox<AnyTask> = new Outbox(memory, { ...options, token: () => "tmw_api_x" });
+"""
+
+
+def test_the_types_of_the_outbox_fit_a_strict_program_and_a_generated_client(npm, tmp_path):
+    for name in ("outbox.mjs", "outbox.d.mts"):
+        shutil.copy(PROJECT / "docs/examples" / name, npm)
+    (npm / "openapi.json").write_text(json.dumps(document()))
+    run("openapi-typescript", "openapi.json", "--output", "service.ts", cwd=npm)
+    (npm / "waiting.mts").write_text(TYPED)
+    strict = "--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"
+    run("tsc", *strict, "--module", "nodenext", "--target", "es2022", "waiting.mts", cwd=npm)
