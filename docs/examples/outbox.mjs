@@ -137,7 +137,9 @@ export class Outbox {
   // The batch that may have been sent: its key, and how many of the oldest changes it has.
   #batch = null;
   #limit = MAX_ITEMS;
+  // How many records were read, and whether what waits has got versions that they lack.
   #records = 0;
+  #completed = false;
   // Only one work at a time reads the storage, and then changes it.
   #alone = inTurn();
   #stopping = new AbortController();
@@ -239,7 +241,7 @@ export class Outbox {
   // Return the changes of the next batch; store its key first.
   async #begin() {
     await this.#read();
-    if (this.#records > 2 * this.waiting.size + MAX_ITEMS) {
+    if (this.#completed || this.#records > 2 * this.waiting.size + MAX_ITEMS) {
       await this.storage.save(this.#summary(), this.#records);
     }
     if (this.waiting.size && !this.#batch) {
@@ -365,10 +367,14 @@ export class Outbox {
     this.#apply({ stored: 0, waiting: [], batch: null });
     for (const record of records) this.#apply(record);
     // Earlier versions of this program stored no version if an earlier change of the task waited.
+    this.#completed = false;
     const versions = new Map();
     for (const [kind, item] of this.waiting.values()) {
-      if (kind !== "create") item.version ??= versions.get(item.id);
-      versions.set(item.id, kind === "create" ? 0 : item.version);
+      if (kind !== "create" && item.version === undefined && versions.has(item.id)) {
+        item.version = versions.get(item.id);
+        this.#completed = true;
+      }
+      versions.set(item.id, kind === "create" ? 0 : (item.version ?? 0));
     }
   }
 

@@ -67,12 +67,12 @@ class Tab:
     """A tab of the browser; the browser must run."""
 
     def __init__(self, chromium, url):
-        self.chromium = chromium
+        self.chromium, self.url = chromium, url
         chromium.session = {}
-        self.target = chromium.send("Target.createTarget", url=url)["targetId"]
+        self.target = chromium.send("Target.createTarget", url="about:blank")["targetId"]
         attached = chromium.send("Target.attachToTarget", targetId=self.target, flatten=True)
         self.session = {"sessionId": attached["sessionId"]}
-        self.until(f"{KEPT} && document.readyState === 'complete'")
+        self.load()
 
     def run(self, script):
         self.chromium.session = self.session
@@ -89,10 +89,11 @@ class Tab:
         self.chromium.session = self.session
         self.chromium.until(condition)
 
-    def reload(self):
-        self.run("window.old = true")
-        self.chromium.send("Page.reload")
-        self.until("!window.old && document.readyState === 'complete'")
+    def load(self):
+        """Load the page, or load it again."""
+        self.chromium.session = self.session
+        self.chromium.send("Page.navigate", url=self.url)
+        self.until(f"{KEPT} && document.readyState === 'complete'")
 
     def close(self):
         self.chromium.session = {}
@@ -178,7 +179,7 @@ def test_what_the_example_on_the_page_stores_offline_in_two_tabs_is_sent_once_ev
         for tab in tabs * 3:
             add(tab)
         for tab in tabs:
-            tab.reload()
+            tab.load()
             tab.run("window.title = document.querySelector('input')")
         for tab in tabs:
             add(tab)
@@ -203,6 +204,20 @@ import { Outbox, indexedDbStorage } from "./outbox.mjs";
 const options = { url: "http://127.0.0.1:PORT", token: () => localStorage.token, pause: 0.02 };
 window.outbox = new Outbox(indexedDbStorage("outbox"), options);
 """
+
+
+def test_a_record_that_a_tab_puts_in_place_of_others_stays_before_those_that_others_have_added(
+    chromium, origin
+):
+    open_tab = opener(chromium, origin, APP.replace("PORT", "9"))
+    first, second = open_tab(), open_tab()
+    for record in (1, 2):
+        first.run(f"outbox.storage.save({record})")
+    second.run("outbox.storage.save(3)")
+    first.run("outbox.storage.save('1 and 2', 2)")
+    assert second.run("outbox.storage.load()") == ["1 and 2", 3]
+    second.run("outbox.storage.save(4)")
+    assert first.run("outbox.storage.load()") == ["1 and 2", 3, 4]
 
 
 def new_id(number):
@@ -294,7 +309,7 @@ def test_each_change_of_two_tabs_happens_once_in_order_if_connections_are_cut_an
             tab.send()
             fate = chance.random()
             if fate < 0.05:
-                tab.reload()
+                tab.load()
             elif fate < 0.1:
                 tab.close()
                 tabs[tabs.index(tab)] = open_tab()
