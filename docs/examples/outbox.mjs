@@ -7,9 +7,10 @@ const BATCH = "/api/tasks/batch";
 // A UUIDv7, because lists are in the order of ids.
 export function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  const time = new DataView(bytes.buffer);
-  time.setUint16(0, Date.now() / 2 ** 32);
-  time.setUint32(2, Date.now() % 2 ** 32);
+  const now = Date.now();
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, now / 2 ** 32);
+  view.setUint32(2, now % 2 ** 32);
   bytes[6] = (bytes[6] & 0x0f) | 0x70;
   bytes[8] = (bytes[8] & 0x3f) | 0x80;
   const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -17,9 +18,9 @@ export function newId() {
 }
 
 // A storage keeps a list of records, which are values of JSON. load() returns all records, oldest
-// first. save(record) adds a record; save(record, count) puts it in place of the oldest ones. Both
-// may return promises. If several programs share a storage, lock(work, signal) runs the work of one
-// of them at a time.
+// first. save(record) adds a record; save(record, count) puts it in place of that many of the oldest
+// records. Both may return promises. If several programs share a storage, it also has lock(work,
+// signal), which runs the work of one program at a time.
 
 // Stores the records in a file. Only one process at a time may use it.
 export function fileStorage(path) {
@@ -47,8 +48,9 @@ export function fileStorage(path) {
   return { load, save };
 }
 
-// Stores the records in the browser. All tabs and workers of the origin can use the same name, on
-// https or localhost, where browsers have locks. A tab that is closed loses its lock.
+// Stores the records in the browser. All tabs of the origin may use the same name, on https or
+// localhost, because elsewhere browsers have no locks. The lock of a tab ends when the tab is closed.
+// Choose another name for each user, so that nobody sends what somebody else has changed.
 export function indexedDbStorage(name) {
   const database = new Promise((done, failed) => {
     const opening = indexedDB.open(name);
@@ -137,7 +139,7 @@ export class Outbox {
   // The batch that may have been sent: its key, and how many of the oldest changes it has.
   #batch = null;
   #limit = MAX_ITEMS;
-  // How many records were read, and whether what waits has got versions that they lack.
+  // How many records were read, and whether versions were added that they lack.
   #records = 0;
   #completed = false;
   // Only one work at a time reads the storage, and then changes it.
@@ -219,8 +221,7 @@ export class Outbox {
       const refusals = done ? [] : await this.#refusals(signal, places, result.errors ?? []);
       await this.#alone(async () => {
         await this.#read();
-        // From here on nothing is awaited until the answer is applied, so that no change is put that
-        // was made on half of it.
+        // Until the answer is applied, nothing is awaited, so the app never sees a part of it.
         const answer = new Answer(this.waiting, this.#made, tell);
         if (done) {
           const tasks = { create: result.created, update: result.updated, delete: [] };
