@@ -22,7 +22,7 @@ export type Kind = "create" | "update" | "delete";
 /** An item of `create`, `update` or `delete` in POST /api/tasks/batch. */
 export interface Item {
   id: string;
-  version?: number;
+  version?: number | undefined;
   [field: string]: unknown;
 }
 
