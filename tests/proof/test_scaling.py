@@ -1,11 +1,12 @@
 """The blocks of scaling.md, run on machines that a cable connects."""
 
 import json
+import re
 
 import pytest
 from support.debian import RELEASES, booted, joined, missing, supply
 from support.processes import wait_until
-from support.project import blocks, file_block
+from support.project import PROJECT, blocks, file_block
 
 pytestmark = [
     pytest.mark.proof,
@@ -133,6 +134,26 @@ def test_a_second_host_serves_beside_the_first(first, second):
 def test_the_metrics_of_a_second_host_ask_the_address_on_which_it_listens(second):
     second.run("task-service-metrics")
     assert "task_service_healthz_status 200" in second.run(METRICS).splitlines()
+
+
+def test_an_upgrade_of_two_hosts_ends_with_the_new_release_on_both(first, second):
+    """The second host runs the block without the lines that the page names."""
+    page = (PROJECT / "docs/operations/running.md").read_text()
+    (named,) = re.findall(r"run\nthe block there without (.*), with the host's address", page)
+    upgrade = block("running", "before-$new.dump")
+    (new,) = re.findall(r"^new=(\S+)$", upgrade, re.MULTILINE)
+    first.run(
+        f"sed -i 's/^version = .*/version = {new}/' setup.cfg\n"
+        "build-venv/bin/python -m build --wheel --outdir dist"
+    )
+    first.run(upgrade)
+    left_out = re.findall("`(.*?)`", named)
+    lines = [line for line in upgrade.splitlines() if not any(word in line for word in left_out)]
+    second.run("\n".join(lines).replace("127.0.0.1", "10.0.0.12"))
+    for machine in first, second:
+        for unit in "web", "worker":
+            pid = f"$(systemctl show -P MainPID task-service-{unit})"
+            assert f"/opt/task-service/{new}/" in machine.run(f"tr '\\0' ' ' </proc/{pid}/cmdline")
 
 
 def test_hosts_whose_addresses_come_late_serve_once_the_addresses_are_there(first, second):
