@@ -22,12 +22,14 @@ from task_meeting_and_workspace_service_client.models import (
     ErrorResponse,
     ErrorResponseCurrent,
     EventPage,
+    ListTasksMetadata,
     Me,
     OtherEvent,
     Role,
     Task,
     TaskChanges,
     TaskInput,
+    TaskInputMetadataType0,
     TaskPage,
     TaskPriority,
     TaskStatus,
@@ -67,7 +69,8 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert isinstance(task.created_at, datetime)
     repeated = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     assert parsed(Task, repeated, 201) == task
-    other = TaskInput(title="Other", parent_id=task.id, status=TaskStatus.DONE)
+    pair = TaskInputMetadataType0.from_dict({"ticket": "42"})
+    other = TaskInput(title="Other", parent_id=task.id, status=TaskStatus.DONE, metadata=pair)
     error(create_task.sync_detailed(client=alice, body=other, idempotency_key="once"), 422)
 
     subtask = parsed(Task, create_task.sync_detailed(client=alice, body=other), 201)
@@ -82,6 +85,9 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert parsed(TaskPage, found).data == [task]
     children = list_tasks.sync_detailed(client=alice, parent_id=str(task.id))
     assert parsed(TaskPage, children).data == [subtask]
+    ticket = ListTasksMetadata.from_dict({"metadata[ticket]": "42"})
+    filed = list_tasks.sync_detailed(client=alice, metadata=ticket)
+    assert parsed(TaskPage, filed).data == [subtask]
 
     read = get_task.sync_detailed(task.id, client=alice)
     assert parsed(Task, read) == task

@@ -54,7 +54,8 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   const task = parsed(created);
   const repeated = await alice.POST("/api/tasks", { params: { header }, body });
   assert.deepEqual(parsed(repeated), task);
-  const child: Schemas["TaskInput"] = { title: "Child", parentId: task.id, status: "done" };
+  const metadata = { ticket: "42" };
+  const child: Schemas["TaskInput"] = { title: "Child", parentId: task.id, status: "done", metadata };
   failed(await alice.POST("/api/tasks", { params: { header }, body: child }), 422);
   const subtask = parsed(await alice.POST("/api/tasks", { body: child }));
   assert.equal(typeof subtask.completedAt, "string");
@@ -68,6 +69,8 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   assert.deepEqual(rest.data, [task]);
   const query = { status: [task.status, "in_progress" as const], assignee: caller.user.id };
   assert.deepEqual(parsed(await alice.GET("/api/tasks", { params: { query } })).data, [task]);
+  const filed = { params: { query: { metadata } } };
+  assert.deepEqual(parsed(await alice.GET("/api/tasks", filed)).data, [subtask]);
   const params = { path: { taskId: task.id } };
   const read = await alice.GET("/api/tasks/{taskId}", { params });
   const seen = String(read.response.headers.get("ETag"));
