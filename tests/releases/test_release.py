@@ -16,8 +16,10 @@ WHO = "-c", "user.name=Rosa", "-c", "user.email=rosa@example.com"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """Return a clean checkout of main with the tools in .venv, of which 1.2.3 was released."""
+    """Return a clean checkout of main with the tools in .venv, of which only 1.2.3 was released."""
     copy_project(tmp_path)
+    for record in tmp_path.glob("tests/releases/*/commit"):
+        shutil.rmtree(record.parent)
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / ".gitignore").write_text(".venv\n")
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
