@@ -462,7 +462,7 @@ def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(dep
     assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
 
 
-FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.2.0/bin/task-service"}
+FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.3.0/bin/task-service"}
 
 
 @pytest.mark.parametrize(
@@ -572,7 +572,7 @@ def test_a_changed_setting_takes_effect_after_a_restart_and_not_after_a_reload(d
 def test_changed_code_takes_effect_after_a_reload(deployed):
     deployed.run(
         "sed -i 's/This path does not exist/Nothing is here/'"
-        " /opt/task-service/1.2.0/lib/python3.*/site-packages/service/web/messages.toml\n"
+        " /opt/task-service/1.3.0/lib/python3.*/site-packages/service/web/messages.toml\n"
         "systemctl reload task-service-web"
     )
     token = "$(task-service token create rosa@example.com)"
@@ -582,7 +582,7 @@ def test_changed_code_takes_effect_after_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """Run all blocks of running.md on the machine, with a release 1.2.1 to upgrade to.
+    """Run all blocks of running.md on the machine, with a release 1.3.1 to upgrade to.
 
     Before the blocks, the test inserts a webhook, because some blocks rotate the secrets of all
     webhooks. The two releases have different systemd units.
@@ -592,8 +592,8 @@ def operated(deployed):
     deployed.webhook = deployed.run(SUBSCRIBE).strip()
     deployed.run(
         f"task-service webhook disable {deployed.webhook}\n"
-        "sed -i 's/^version = 1.2.0$/version = 1.2.1/' setup.cfg\n"
-        "echo '# 1.2.1' >>docs/deploy/task-service-web.service\n"
+        "sed -i 's/^version = 1.3.0$/version = 1.3.1/' setup.cfg\n"
+        "echo '# 1.3.1' >>docs/deploy/task-service-web.service\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
     deployed.run(OF_THE_DATABASE)
@@ -619,7 +619,7 @@ def operated(deployed):
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
     assert operated.output.count(HEALTHY) == 10
-    assert "/opt/task-service/1.2.0/" in processes(operated, "task-service-web")
+    assert "/opt/task-service/1.3.0/" in processes(operated, "task-service-web")
     assert DIFFERENT not in operated.output
 
 
